@@ -1,0 +1,27 @@
+# Flags that every target of attest shares. Results have the same bits under every compiler: no contraction,
+# no fast-math; a fused multiply-add is written as one.
+add_library(attest_options INTERFACE)
+target_include_directories(attest_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/attest>)
+target_compile_features(attest_options INTERFACE cxx_std_20)
+target_compile_options(attest_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+
+# Warnings and instrumentation are ours, not a consumer's.
+add_library(attest_private_options INTERFACE)
+target_compile_options(attest_private_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)
+if(ATTEST_COVERAGE)
+  target_compile_options(attest_private_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:--coverage>)
+  target_link_options(attest_private_options INTERFACE --coverage)
+endif()
+
+# attest_library(NAME SOURCES... [DEPENDS...]): a static library of one room.
+function(attest_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC attest_options ${ARG_DEPENDS}
+                                PRIVATE $<BUILD_INTERFACE:attest_private_options> ${ARG_PRIVATE_DEPENDS})
+  set_property(GLOBAL APPEND PROPERTY ATTEST_LIBRARIES ${name})
+  string(REGEX REPLACE "^attest_" "" export_name ${name})
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${export_name})
+  add_library(attest::${export_name} ALIAS ${name})
+endfunction()

@@ -1,0 +1,16 @@
+# attest_test(NAME SOURCES... DEPENDS... LABEL unit): one GoogleTest program. Every test of it is one ctest
+# entry; a skip is told by exit code 4 alone, so that a program which skips one thing and fails another is red.
+function(attest_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;DEPENDS;DEFINITIONS" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_compile_definitions(${name} PRIVATE ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${ARG_DEFINITIONS})
+  target_link_libraries(${name} PRIVATE attest_private_options ${ARG_DEPENDS} GTest::gtest_main GTest::gtest)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 4)
+endfunction()

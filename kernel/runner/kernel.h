@@ -1,0 +1,68 @@
+// kernel.h: a loaded kernel, Problem in, Observation out.
+//
+// The runner gives the kernel copies of the inputs between guard bands, fills outputs with poison, calls it,
+// synchronises, and reports what was written where. It runs the kernel in this process: a segfault in a
+// plug-in ends the program.
+// Ownership: a Kernel keeps its plug-in loaded for the life of the process. Thread safety: run() may be
+// called from several threads; calls are serialised unless the kernel is reentrant.
+//
+// Example:
+//     auto host = Kernel::load("host").value();
+//     Observation seen = host.run(problem, {.trace = true});
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernel/abi/attest_kernel.h"
+#include "reference/numerics.h"
+#include "reference/observation.h"
+#include "reference/problem.h"
+
+namespace attest {
+
+// Why a kernel could not be loaded; one line.
+struct LoadError {
+  enum class Kind { not_found, bad_plugin, no_device } kind;
+  std::string message;
+};
+
+struct RunOptions {
+  bool trace = false;        // ask for a trace if the kernel gives one
+  bool want_lse = true;
+  uint8_t poison = 0;        // 0: run once with the default fill. Otherwise the byte to fill outputs with.
+  bool check_memory = true;  // fill twice with different poison to find unwritten elements; guards, inputs
+};
+
+class Kernel {
+ public:
+  // "host", "cuda", the path of a plug-in, or path:name where it holds several.
+  static std::variant<Kernel, LoadError> load(const std::string& name);
+  // All built-in kernels present in this build, whether or not their device is there.
+  static std::vector<std::string> built_in();
+  // A kernel from a table that is already in memory (tests, fuzz targets).
+  static Kernel from_table(const attest_kernel* table);
+
+  const attest_kernel& table() const;
+  std::string name() const;
+  std::string device() const;  // "cpu", or the name of the GPU
+  bool has(attest_feature f) const { return (table().features & f) != 0; }
+  bool traceable() const { return table().trace_capacity != nullptr; }
+
+  // Empty if the kernel takes this problem, otherwise its reason.
+  std::string refuses(const Problem& problem) const;
+  Observation run(const Problem& problem, const RunOptions& options = {}) const;
+
+  Conventions conventions() const;
+  // What this kernel may round on `problem` under `contract`: strict(type), with declared fields replaced, and
+  // with the tile size and P type that the problem asks for.
+  Numerics numerics(const Problem& problem, Contract contract) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace attest

@@ -1,0 +1,43 @@
+// choices.h: the one source of decisions for generators, regimes and mutators.
+//
+// A Choices is a stream of bits, either seeded (verify, RapidCheck, GoogleTest) or read from a byte string
+// (fuzzing), where every string decodes: past its end all bits are 0, which by convention chooses the
+// simplest alternative, so put the simplest first. A seed gives the same decisions on every compiler and
+// platform: integer arithmetic only.
+// Example:
+//     Choices c = Choices::seeded(42);
+//     int64_t keys = c.between(1, 64);
+#pragma once
+
+#include <cstdint>
+#include <cstddef>
+#include <span>
+
+namespace attest {
+
+class Choices {
+ public:
+  static Choices seeded(uint64_t seed);
+  static Choices bytes(std::span<const uint8_t> data);  // `data` outlives the Choices
+
+  uint64_t bits(int n);                      // n in [0, 64] random bits
+  uint64_t below(uint64_t n);                // uniform in [0, n), n >= 1
+  int64_t between(int64_t lo, int64_t hi);   // uniform in [lo, hi]
+  bool chance(uint32_t numerator, uint32_t denominator);  // true with that probability; false on zero bits
+  double unit();                             // uniform in [0, 1), a multiple of 2^-53
+  double normal();                           // standard normal, the same bits everywhere
+  template <class Range>
+  auto& pick(Range& range) { return range[below(std::size(range))]; }
+
+  bool exhausted() const;  // a byte string has been read to its end; never true for a seeded stream
+  // Mixes numbers into a seed for an independent stream, for instance (seed, property, case index).
+  static uint64_t mix(uint64_t a, uint64_t b);
+
+ private:
+  uint64_t state_[4] = {};
+  std::span<const uint8_t> data_;
+  size_t at_ = 0;
+  bool from_bytes_ = false;
+};
+
+}  // namespace attest

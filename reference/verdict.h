@@ -1,0 +1,59 @@
+// verdict.h: the judge's answer about one observation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attest {
+
+enum class Disposition : uint8_t {
+  passed, incorrect, non_finite, crashed, timed_out, overran_buffer, non_deterministic, not_supported,
+  known_failure, unexpected_pass
+};
+std::string_view name_of(Disposition d);
+
+// The check that a verdict failed, in the order in which they are made.
+enum class Check : uint8_t { none, status, memory, non_finite, lse, bound, budget, invariant, relation, determinism };
+std::string_view name_of(Check c);
+
+// One element that was judged. col = -1 for LSE.
+struct ElementError {
+  int64_t b = 0, h = 0, row = 0, col = 0;
+  double got = 0, exact = 0, bound = 0;
+  double ratio = 0;  // |got - exact| / bound; +inf where a non-finite value stands where none may
+  double ulps = 0;   // |got - exact| in units in the last place of the output type at the exact value
+};
+
+// Buckets of error / bound: [0], (0,2^-10], (2^-10,2^-9], ... (1/2,1], (1,2], ... (2^9,2^10], above, non-finite.
+inline constexpr int kBuckets = 23;
+int bucket_of(double ratio);
+std::string bucket_name(int bucket);
+
+struct Verdict {
+  Disposition disposition = Disposition::passed;
+  Check check = Check::none;   // first check that failed
+  std::string detail;          // one line: what was expected and what was seen
+  int64_t rows = 0;            // judged
+  int64_t rows_out_of_range = 0;  // counted apart, not judged
+  int64_t rows_exact = 0;      // decided by cpp_dec_float
+  int64_t elements = 0;
+  int64_t loose = 0;           // elements whose bound cannot discriminate
+  double worst_ratio = 0;      // largest error/bound of O
+  double worst_lse_ratio = 0;
+  double worst_budget = 0;     // largest noise ratio R
+  double worst_budget_share = 0;  // largest R / threshold; > 1 fails
+  int64_t failures = 0;        // elements over the bound, of O and LSE
+  int64_t budget_failures = 0; // rows over the noise budget
+  std::array<int64_t, kBuckets> buckets{};
+  std::vector<ElementError> worst;  // at most ten, largest ratio first, O and LSE
+
+  bool ok() const {
+    return disposition == Disposition::passed || disposition == Disposition::not_supported ||
+           disposition == Disposition::known_failure;
+  }
+};
+
+}  // namespace attest
