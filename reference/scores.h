@@ -1,0 +1,29 @@
+// scores.h: which visible keys take part in a row, and whether the row is in range.
+//
+// The classification of section 1: a key with score -inf is masked; a NaN or +inf score makes the row NaN; a
+// finite score beyond the range makes the row out of range. It needs no precision beyond double: every test
+// is on non-finite inputs or on magnitudes near 2^126, where double does not overflow.
+#pragma once
+
+#include "reference/row.h"
+#include "reference/visible.h"
+
+namespace attest {
+
+// Dot product of q and one key with its absolute sum: hi + lo is within n * 2^-104 * abs of the exact value.
+struct Dot {
+  double hi = 0, lo = 0;  // sum q_d k_d
+  double abs = 0;         // sum |q_d k_d|; infinite or NaN if a product is
+  double terms = 0;       // nonzero products
+};
+Dot dot_product(const double* q, const float* k, int64_t d);
+
+// Bias of key j, 0 where the problem has none.
+double bias_of(const Problem& problem, int64_t b, int64_t h, int64_t i, int64_t j);
+
+// Fills key, bias, dot_abs, dot_terms and kind; keys with score -inf are left out. `q` has D values. For a row
+// in range `dots` takes the product of each key kept.
+void classify(const Problem& problem, const Conventions& conventions, const HeadData& head, const double* q,
+              int64_t b, int64_t h, int64_t i, Row& row, std::vector<Dot>& dots);
+
+}  // namespace attest
