@@ -42,14 +42,26 @@ double p_subnormal_unit(const Numerics& n) {
   return std::ldexp(1.0, min_subnormal_exponent(n.p_type) - (n.p_rounding == Rounding::nearest ? 1 : 0));
 }
 
+// (1 + unit)^times - 1, remembered for the last `times`: most keys of a row have as many terms as the one before.
+struct Growth {
+  double unit, times = 0, value = 0;
+  double operator()(double n) {
+    if (n != times) {
+      times = n;
+      value = grown(unit, n);
+    }
+    return value;
+  }
+};
+
 // Error of one score before the exponential, in score units, that it shares with no other key: of the dot
 // product, the softcap and the bias.
-double score_error(const Row& row, size_t j, const Problem& problem, const Numerics& numerics) {
+double score_error(const Row& row, size_t j, const Problem& problem, Growth& sum_growth) {
   const double scale = std::fabs(double{problem.scale});
   const double x = std::fabs(row.x[j]);
   // Exact products, and additions of zero cost nothing: n terms pass n - 1 additions at most.
   const double depth = std::max(0.0, row.dot_terms[j] - 1);
-  double error = depth > 0 ? grown(addition_unit(numerics), depth) * row.dot_abs[j] * scale : 0.0;
+  double error = depth > 0 ? sum_growth(depth) * row.dot_abs[j] * scale : 0.0;
   if (problem.softcap > 0) {
     // x and x / c are rounded; tanh flattens what came in by its slope; the result is rounded.
     const double c = problem.softcap;
@@ -192,8 +204,9 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   const auto exponent_error = [&](double own, double ds) {
     return own + 2 * kF32Unit * (std::fabs(ds) + lag) + (1 + rescales) * exp_error;
   };
+  Growth sum_growth{addition_unit(numerics)};
   for (size_t j = 0; j < n; ++j) {
-    const double own = score_error(row, j, problem, numerics);
+    const double own = score_error(row, j, problem, sum_growth);
     out.delta[j] = exponent_error(own, row.ds[j]);
     delta_most = std::max(delta_most, out.delta[j]);
     gain = std::max(gain, row.kappa[j] / out.delta[j]);
