@@ -1,10 +1,11 @@
 #include "reference/bound.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <span>
-#include <unordered_map>
 
 #include "reference/vector_clones.h"
 
@@ -62,63 +63,79 @@ double score_error(const Row& row, size_t j, const Problem& problem, const Numer
   return error;
 }
 
-struct Columns {
-  double* weighted_abs;     // sum p |v|
-  double* spread;           // sum p (e^delta - 1) |v - O|
-  double* rounding_abs;     // sum r |v|
-  double* rounding_spread;  // sum r |v - O|
-  double* flushed_abs;      // sum f |v|
-  double* tail;             // sum p e^delta |v|
-  double* noise_spread;     // sum (p sigma)^2 (v - O)^2
-  double* noise_abs;        // sum (p sigma)^2 v^2
-  double* low;
-  double* high;
-  double* nonzero;          // nonzero values
+// Sums over the keys, per column.
+struct ColumnSums {
+  double* spread;        // sum p (e^delta - 1) |v - O|
+  double* near;          // sum p |v - O|                where P is rounded
+  double* noise_spread;  // sum (p sigma)^2 (v - O)^2
+  double* noise_abs;     // sum (p sigma)^2 v^2          where P is rounded
+  double* low;           // smallest value
+  double* high;          // largest
+  double* nonzero;       // nonzero values               where there are zeros
 };
 
 struct KeyWeights {
-  double p, grow, grown, rounding, flush, sigma2;
+  const int64_t* key;
+  const double* p;
+  const double* grow;    // p (e^delta - 1)
+  const double* sigma2;  // (p sigma)^2, 0 where ties are summed apart
+  int64_t n;
 };
 
 ATTEST_VECTOR_CLONES
-void add_key(const float* v, const double* o, int64_t dv, const KeyWeights w, const Columns c) {
-  for (int64_t d = 0; d < dv; ++d) {
-    const double value = v[d];
-    const double abs = std::fabs(value);
-    const double away = value - o[d];
-    const double away_abs = std::fabs(away);
-    c.weighted_abs[d] += w.p * abs;
-    c.spread[d] += w.grow * away_abs;
-    c.tail[d] += w.grown * abs;
-    c.rounding_abs[d] += w.rounding * abs;
-    c.rounding_spread[d] += w.rounding * away_abs;
-    c.flushed_abs[d] += w.flush * abs;
-    c.noise_spread[d] += w.sigma2 * (away * away);
-    c.noise_abs[d] += w.sigma2 * (value * value);
-    c.low[d] = std::min(c.low[d], value);
-    c.high[d] = std::max(c.high[d], value);
-    c.nonzero[d] += value != 0.0 ? 1.0 : 0.0;
-  }
+void column_sums(const float* v, const double* o, int64_t dv, bool rounded, bool zeros, const KeyWeights w, const ColumnSums out) {
+  const auto block = [&](int64_t d, int64_t width) __attribute__((always_inline)) {
+    Lanes spread{}, near{}, noise_spread{}, noise_abs{}, nonzero{}, center{}, low, high;
+    std::memcpy(&center, o + d, sizeof(double) * static_cast<size_t>(width));
+    std::memcpy(&low, out.low + d, sizeof(double) * static_cast<size_t>(width));
+    std::memcpy(&high, out.high + d, sizeof(double) * static_cast<size_t>(width));
+    for (int64_t j = 0; j < w.n; ++j) {
+      FloatLanes narrow{};
+      std::memcpy(&narrow, v + w.key[j] * dv + d, sizeof(float) * static_cast<size_t>(width));
+      const Lanes value = __builtin_convertvector(narrow, Lanes);
+      const Lanes away = value - center, distance = ATTEST_ABS(away);
+      spread += w.grow[j] * distance;
+      noise_spread += w.sigma2[j] * (away * away);
+      low = value < low ? value : low;
+      high = value > high ? value : high;
+      if (rounded) {
+        near += w.p[j] * distance;
+        noise_abs += w.sigma2[j] * (value * value);
+      }
+      if (zeros) nonzero += value != 0 ? Lanes{1, 1, 1, 1} : Lanes{};
+    }
+    const size_t bytes = sizeof(double) * static_cast<size_t>(width);
+    std::memcpy(out.spread + d, &spread, bytes);
+    std::memcpy(out.near + d, &near, bytes);
+    std::memcpy(out.noise_spread + d, &noise_spread, bytes);
+    std::memcpy(out.noise_abs + d, &noise_abs, bytes);
+    std::memcpy(out.low + d, &low, bytes);
+    std::memcpy(out.high + d, &high, bytes);
+    std::memcpy(out.nonzero + d, &nonzero, bytes);
+  };
+  int64_t d = 0;
+  for (; d + kLanes <= dv; d += kLanes) block(d, kLanes);
+  if (d < dv) block(d, dv - d);
 }
 
-// Keys with the same score round alike: their values add up before they are squared. Returns, per key, the
-// first key with its score and bias, or the empty vector where all differ.
-std::vector<int64_t> tie_groups(const Row& row) {
-  std::unordered_map<uint64_t, int64_t> first;
-  first.reserve(static_cast<size_t>(row.size()) * 2);
-  std::vector<int64_t> group(static_cast<size_t>(row.size()));
+// Keys with the same score round alike: their values add up before they are squared. Fills, per key, the first key
+// with its score and bias; returns whether any two are tied. `table` is scratch.
+bool tie_groups(const Row& row, std::vector<int64_t>& group, std::vector<int64_t>& table) {
+  const size_t n = static_cast<size_t>(row.size());
+  const size_t slots = std::bit_ceil(2 * n + 1);
+  table.assign(slots, -1);
+  group.resize(n);
   bool ties = false;
-  for (size_t j = 0; j < group.size(); ++j) {
-    uint64_t key, extra;
-    std::memcpy(&key, &row.x[j], 8);
-    std::memcpy(&extra, &row.bias[j], 8);
-    key ^= extra * 0x9E3779B97F4A7C15u;
-    const auto [at, fresh] = first.try_emplace(key, static_cast<int64_t>(j));
-    group[j] = at->second;
-    ties = ties || !fresh;
+  for (size_t j = 0; j < n; ++j) {
+    const uint64_t bits = std::bit_cast<uint64_t>(row.x[j]) + std::bit_cast<uint64_t>(row.bias[j]) * 0x9E3779B97F4A7C15u;
+    size_t slot = static_cast<size_t>((bits * 0xD6E8FEB86659FD93u) >> 32) & (slots - 1);
+    while (table[slot] >= 0 && !(row.x[static_cast<size_t>(table[slot])] == row.x[j] && row.bias[static_cast<size_t>(table[slot])] == row.bias[j]))
+      slot = (slot + 1) & (slots - 1);
+    if (table[slot] < 0) table[slot] = static_cast<int64_t>(j);
+    group[j] = table[slot];
+    ties = ties || group[j] != static_cast<int64_t>(j);
   }
-  if (!ties) group.clear();
-  return group;
+  return ties;
 }
 
 // Calls f with the keys of each group in turn.
@@ -146,13 +163,14 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   const double p_abs = p_rel > 0 ? p_subnormal_unit(numerics) : 0.0;
   const double p_normal = std::ldexp(1.0, min_normal_exponent(numerics.p_type));
   const double lag = numerics.max_lag;
-  const std::vector<int64_t> group = tie_groups(row);
+  const bool ties = tie_groups(row, out.group, out.table);
+  const std::vector<int64_t>& group = out.group;
 
   // How many distinct weights there are: one means that every error of a weight is shared by all of them.
   size_t distinct = n;
   bool exact_dots = true;
   for (size_t j = 0; j < n; ++j) exact_dots = exact_dots && (row.dot_terms[j] <= 1 || problem.scale == 0);
-  if (!group.empty() && exact_dots) {
+  if (ties && exact_dots) {
     distinct = 0;
     for (size_t j = 0; j < n; ++j) distinct += group[j] == static_cast<int64_t>(j) ? 1 : 0;
   }
@@ -169,7 +187,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.delta.resize(n);
   double delta_most = 0;
   double gain = 0;     // errors of the double path's p_j as a fraction of delta_j
-  double entropy = 0;  // sum p_j (1 + |s_j - m|)
+  double p_kappa = 0;  // sum p_j kappa_j
   const auto exponent_error = [&](double own, double ds) {
     return own + 2 * kF32Unit * (std::fabs(ds) + lag) + (1 + rescales) * exp_error;
   };
@@ -177,81 +195,95 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double own = score_error(row, j, problem, numerics);
     out.delta[j] = exponent_error(own, row.ds[j]);
     delta_most = std::max(delta_most, out.delta[j]);
-    gain = std::max(gain, row.kappa * (1 + std::fabs(row.ds[j])) / out.delta[j]);
-    entropy += row.p[j] * (1 + std::fabs(row.ds[j]));
+    gain = std::max(gain, row.kappa[j] / out.delta[j]);
+    p_kappa += row.p[j] * row.kappa[j];
   }
   // A sink is brought to the kernel's units by itself: its rounding is not shared with the scores.
   double delta_sink = 0;
   if (row.has_sink) {
     const double m_keys = *std::max_element(row.s.begin(), row.s.end());
     delta_sink = exponent_error(kF32Unit * std::fabs(m_keys) + 2 * kF32Unit * std::fabs(row.sink), row.sink_ds);
-    gain = std::max(gain, row.kappa * (1 + std::fabs(row.sink_ds)) / delta_sink);
-    entropy += row.sink_p * (1 + std::fabs(row.sink_ds));
+    gain = std::max(gain, row.sink_kappa / delta_sink);
+    p_kappa += row.sink_p * row.sink_kappa;
     delta_most = std::max(delta_most, delta_sink);
   }
 
   // Weights: p e^{+-delta}. The exponent may be large; e^delta - 1 then overflows to infinity, which the cap by
   // the distance to the far value takes back.
   out.grow.resize(n);
-  out.rounding.resize(n);
   out.flush.resize(n);
+  out.sub.resize(n);
   out.sigma2.resize(n);
-  double l_low = 0, l_high = 0, l_rounding = 0, l_flush = 0;
+  double l_low = 0, l_high = 0, l_flush = 0, l_sub = 0, grow_sum = 0;
   double l_low_lse = 0, l_high_lse = 0;
   double arguments_noise = 0;
-  const double noise_p = p_rel > 0 ? p_rel * p_rel : 0x1p-46;  // (2^-8)^2, (2^-11)^2; f32: the exponential's own 2^-23
+  bool rare = false;  // some weight may be flushed or subnormal
+  const double noise_p = p_rel > 0 ? p_rel * p_rel : 0x1p-46;  // f32: the exponential's own 2^-23
   const double flush_margin = std::exp(std::min(700.0, 2 * delta_most + lag));
+  const double scale = std::fabs(double{problem.scale});
   for (size_t j = 0; j < n; ++j) {
-    const double p = row.p[j], delta = one_weight ? 0.0 : out.delta[j];
-    const double more = std::expm1(delta);
-    out.grow[j] = p * more;
+    const double p = row.p[j], delta = out.delta[j];
+    // e^delta - 1 from above and e^-delta from below; for small delta by the first terms of the series.
+    const double more = delta < 0x1p-8 ? delta * (1 + 0.51 * delta) : std::expm1(delta);
+    const double less = delta < 0x1p-8 ? 1 - delta : std::exp(-delta);
     const double high = p * (1 + more);
-    l_low += p * std::exp(-delta);
-    l_high += high;
-    l_low_lse += p * std::exp(-out.delta[j]);
-    l_high_lse += p * std::exp(out.delta[j]);
-    // P rounded to its type, relative above the normal range, absolute below, and never by more than itself.
-    out.rounding[j] = p_rel > 0 ? std::min(high * (1 + p_rel), std::max(p_rel * high, p * std::exp(-2 * delta_most - lag) < p_normal * 2 ? p_abs : 0.0)) : 0.0;
-    l_rounding += out.rounding[j];
-    // In the kernel's units, where its largest P is about 1, whatever factor all weights share.
+    l_low_lse += p * less;
+    l_high_lse += high;
+    out.grow[j] = one_weight ? 0.0 : p * more;
+    grow_sum += out.grow[j];
+    l_low += one_weight ? p : p * less;
+    l_high += p + out.grow[j];
+    // P rounded to its type: relative above the normal range, absolute below, and never by more than itself. `sub`
+    // is what the absolute part adds to p_rel * p e^delta. Flushes are in the kernel's units, where its largest P is
+    // about 1, whatever factor all weights share.
+    out.sub[j] = p_rel > 0 && p < 2 * p_normal * flush_margin ? std::max(0.0, std::min(high * (1 + p_rel), p_abs) - p_rel * high) : 0.0;
     out.flush[j] = p < kFlush * flush_margin ? std::min(kFlush, p * flush_margin) : 0.0;
+    rare = rare || out.sub[j] > 0 || out.flush[j] > 0;
+    l_sub += out.sub[j];
     l_flush += out.flush[j];
     // Independent noise of this weight: the rounding of P, the exponential, and the f32 roundings of its score.
-    const double s = std::fabs(row.s[j]), x = std::fabs(row.x[j]);
-    const double dot = row.dot_abs[j] * std::fabs(double{problem.scale});
-    const double score_noise = kF32Unit * kF32Unit *
-                               (4 * row.ds[j] * row.ds[j] + s * s + (affine ? x * x : 0.0) +
-                                (row.dot_terms[j] > 1 ? row.dot_terms[j] * dot * dot : 0.0));
+    const double s = std::fabs(row.s[j]), x = affine ? std::fabs(row.x[j]) : 0.0;
+    const double dot = row.dot_terms[j] > 1 ? row.dot_abs[j] * scale : 0.0;
+    const double score_noise = kF32Unit * kF32Unit * (4 * row.ds[j] * row.ds[j] + s * s + x * x + row.dot_terms[j] * dot * dot);
     out.sigma2[j] = p * p * (noise_p + 0x1p-46 + score_noise) / 3;
     arguments_noise = std::max(arguments_noise, p * std::fabs(row.ds[j]));
   }
-  double sink_grow = 0, sink_high = 0;
+  double sink_grow = 0;
   if (row.has_sink) {
     const double delta = one_weight ? 0.0 : delta_sink;
     sink_grow = row.sink_p * std::expm1(delta);
-    sink_high = row.sink_p * std::exp(delta);
     l_low += row.sink_p * std::exp(-delta);
-    l_high += sink_high;
+    l_high += row.sink_p + sink_grow;
     l_low_lse += row.sink_p * std::exp(-delta_sink);
     l_high_lse += row.sink_p * std::exp(delta_sink);
   }
 
-  for (auto* v : {&out.weighted_abs, &out.spread, &out.rounding_abs, &out.rounding_spread, &out.flushed_abs, &out.tail,
-                  &out.noise_spread, &out.noise_abs, &out.nonzero})
-    v->assign(columns, 0.0);
+  for (auto* v : {&out.spread, &out.near, &out.noise_spread, &out.noise_abs, &out.nonzero}) v->resize(columns);
+  out.flushed_abs.assign(columns, 0.0);
+  out.sub_abs.assign(columns, 0.0);
+  out.sub_spread.assign(columns, 0.0);
   out.low.assign(columns, row.has_sink ? 0.0 : std::numeric_limits<double>::infinity());
   out.high.assign(columns, row.has_sink ? 0.0 : -std::numeric_limits<double>::infinity());
-  const Columns sums{out.weighted_abs.data(), out.spread.data(),       out.rounding_abs.data(), out.rounding_spread.data(),
-                     out.flushed_abs.data(),  out.tail.data(),         out.noise_spread.data(), out.noise_abs.data(),
-                     out.low.data(),          out.high.data(),         out.nonzero.data()};
-  for (size_t j = 0; j < n; ++j) {
-    const KeyWeights w{row.p[j], out.grow[j], row.p[j] + out.grow[j], out.rounding[j], out.flush[j],
-                       group.empty() ? out.sigma2[j] : 0.0};
-    add_key(head.v_row(row.key[j]), row.o_hi.data(), dv, w, sums);
+  std::vector<double>& noise_weight = out.noise_weight;
+  noise_weight = out.sigma2;
+  if (ties) std::fill(noise_weight.begin(), noise_weight.end(), 0.0);
+  column_sums(head.v.data(), row.o_hi.data(), dv, p_rel > 0, head.v_has_zero,
+              {row.key.data(), row.p.data(), out.grow.data(), noise_weight.data(), static_cast<int64_t>(n)},
+              {out.spread.data(), out.near.data(), out.noise_spread.data(), out.noise_abs.data(), out.low.data(), out.high.data(), out.nonzero.data()});
+  if (!head.v_has_zero) std::fill(out.nonzero.begin(), out.nonzero.end(), static_cast<double>(n));
+  for (size_t j = 0; j < n && rare; ++j) {
+    if (out.sub[j] == 0 && out.flush[j] == 0) continue;
+    const float* v = head.v_row(row.key[j]);
+    for (size_t d = 0; d < columns; ++d) {
+      const double abs = std::fabs(static_cast<double>(v[d]));
+      out.flushed_abs[d] += out.flush[j] * abs;
+      out.sub_abs[d] += out.sub[j] * abs;
+      out.sub_spread[d] += out.sub[j] * std::fabs(v[d] - row.o_hi[d]);
+    }
   }
 
   // Tied keys: sum the values of a group, then square.
-  if (!group.empty()) {
+  if (ties) {
     std::vector<double> with_o(columns), with_v(columns);
     for_each_tie_group(group, [&](std::span<const size_t> members) {
       std::fill(with_o.begin(), with_o.end(), 0.0);
@@ -295,13 +327,18 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double sink_spread = sink_grow * o_abs;
     const double theta = grown(unit, additions(out.nonzero[d], numerics) + rescales);
     const double absolute = (out.flushed_abs[d] + (out.nonzero[d] + rescales + 1) * kFlush) * inverse_flush;
-    const double mass = std::min(out.tail[d] * inverse, magnitude);  // sum w |v| / sum w
+    // sum w |v| / sum w, where sum p e^delta |v| <= sum p |v| + sum p (e^delta - 1) (|v - O| + |O|).
+    const double tail = row.o_abs[d] + out.spread[d] + o_abs * grow_sum;
+    const double mass = std::isnan(tail) ? magnitude : std::min(tail * inverse, magnitude);
+    const double rounding_abs = p_rel > 0 ? p_rel * mass + std::min(out.sub_abs[d] * inverse, magnitude) : 0.0;
+    const double rounding_spread = p_rel > 0 ? p_rel * (out.near[d] + out.spread[d]) + out.sub_spread[d] : 0.0;
+    const double l_rounding = p_rel > 0 ? p_rel * l_high + l_sub : 0.0;
     // Errors that numerator and denominator share: of the weights, and of P's rounding where l sums it too.
     const auto value_error = [&](bool shared_rounding) {
-      const double spread = out.spread[d] + sink_spread + (shared_rounding ? out.rounding_spread[d] : 0.0);
+      const double spread = out.spread[d] + sink_spread + (shared_rounding ? rounding_spread : 0.0);
       const double low = shared_rounding ? std::max(l_low - l_rounding, l_low / 2) : l_low;
       const double shared = std::isnan(spread) ? far : std::min(spread / low, far);
-      const double rounding = shared_rounding ? 0.0 : std::min(out.rounding_abs[d] * inverse, magnitude);
+      const double rounding = shared_rounding ? 0.0 : rounding_abs;
       const double own = theta * (mass + rounding) + rounding + absolute;
       const double loss = phi < 0.5 ? phi / (1 - phi) : 2 * phi;
       return shared + own * (1 + loss) + (o_abs + shared) * loss;
@@ -309,8 +346,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double score_spread = (out.spread[d] + sink_spread) * inverse;
     out.score_part[d] = std::isnan(score_spread) ? far : std::min(score_spread, far);
     // What the double path's own errors of p make of O.
-    const double by_gain = gain * score_spread, by_far = row.kappa * far * entropy * inverse;
-    out.enclosure[d] = row.kappa == 0 ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
+    const double by_gain = gain * score_spread, by_far = far * p_kappa * inverse;
+    out.enclosure[d] = !row.enclosed ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
     double error = 0;
     if (may_keep_l) error = std::max(error, value_error(false));
     if (may_round_l) error = std::max(error, value_error(true));
@@ -322,7 +359,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     double total = divided;
     if (problem.type != DType::f32) total += ulp_at(problem.type, std::min(after, largest_finite(problem.type))) / 2;
     if (problem.type != DType::f16 && least < kFlush) total += kFlush;
-    if (row.kappa > 0) {
+    if (row.enclosed) {
       // Units in the last place jump at powers of two; the exact path decides where one is too near to call.
       const double blur = 2 * (out.enclosure[d] + row.o_sum_error[d]) + error * 0x1p-36;
       for (double edge : {before, after})
@@ -335,7 +372,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
 
     // Predicted variance, all of it in units of O. Uniform errors of half width a have variance a^2 / 3.
     const double inverse_l = 1 / row.l;
-    const double mean_abs = out.weighted_abs[d] * inverse_l;
+    const double mean_abs = row.o_abs[d] * inverse_l;
     double weights_noise = out.noise_spread[d];
     if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, out.noise_abs[d]);
     if (one_weight && p_rel == 0) weights_noise = 0;
@@ -358,17 +395,18 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   // LSE = m + ln l: nothing is shared, so the rounding of the scale counts on m too.
   double delta_lse = std::max(std::log(l_high_lse / row.l), std::log(row.l / l_low_lse));
   if (std::isnan(delta_lse) || std::isinf(delta_lse)) delta_lse = delta_most;
-  const double l_round = may_round_l ? l_rounding / l_low : 0.0;
+  const double l_round = may_round_l ? (p_rel * l_high + l_sub) / l_low : 0.0;
   const double log_l = std::fabs(std::log(row.l));
   const double phi_loss = -std::log1p(-std::min(0.5, phi));
   out.lse = (delta_lse + phi_loss + l_round + 0x1p-22 * (1 + log_l + lag) + 3 * kF32Unit * (std::fabs(row.m) + lag) +
              0x1p-23 * std::fabs(row.lse) + kFlush) * kEnlarge;
 }
 
-Spectrum noise_spectrum(const Row& row, const HeadData& head, const RowBound& bound) {
+Spectrum noise_spectrum(const Row& row, const HeadData& head, RowBound& bound) {
   const auto columns = static_cast<size_t>(head.dv);
   const size_t n = static_cast<size_t>(row.size());
-  const std::vector<int64_t> group = tie_groups(row);
+  const bool ties = tie_groups(row, bound.group, bound.table);
+  const std::vector<int64_t>& group = bound.group;
   std::vector<double> c(columns * columns, 0.0), w(columns);
   const double inverse_l2 = 1 / (row.l * row.l);
   const auto add = [&](double sigma2) {
@@ -377,7 +415,7 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, const RowBound& bo
   };
   std::vector<size_t> order(n);
   for (size_t j = 0; j < n; ++j) order[j] = j;
-  if (!group.empty()) std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group[a] < group[b]; });
+  if (ties) std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group[a] < group[b]; });
   for (size_t at = 0; at < n;) {
     std::fill(w.begin(), w.end(), 0.0);
     size_t end = at;
@@ -385,7 +423,7 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, const RowBound& bo
       const float* v = head.v_row(row.key[order[end]]);
       for (size_t d = 0; d < columns; ++d) w[d] += row.column_nonfinite[d] ? 0.0 : v[d] - row.o_hi[d];
       ++end;
-    } while (!group.empty() && end < n && group[order[end]] == group[order[at]]);
+    } while (ties && end < n && group[order[end]] == group[order[at]]);
     add(bound.sigma2[order[at]]);
     at = end;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "reference/vector_clones.h"
 
@@ -10,49 +11,43 @@ namespace attest {
 
 namespace {
 
-struct Pair {
-  double hi = 0, lo = 0;
-};
+constexpr double kUnit = 0x1p-53;  // relative error of one double operation
 
-inline Pair two_sum(double a, double b) {
-  const double sum = a + b;
-  const double z = sum - a;
-  return {sum, (a - (sum - z)) + (b - z)};
-}
+// A value of at most 24 significand bits: its product with a float is exact in double.
+inline bool is_float(double x) { return (std::bit_cast<uint64_t>(x) & 0x1FFFFFFF) == 0; }
 
-// The upper 29 significand bits: times a float, or less, that is exact in double.
-inline double upper_bits(double x) {
-  return std::bit_cast<double>(std::bit_cast<uint64_t>(x) & ~uint64_t{0xFFFFFF});
-}
-
-// scale * (hi + lo) as a pair; the product with hi is exact.
-Pair scaled(float scale, const Dot& dot) {
-  const double upper = upper_bits(dot.hi);
-  Pair x = two_sum(double{scale} * upper, double{scale} * (dot.hi - upper));
-  x.lo += double{scale} * dot.lo;
-  return two_sum(x.hi, x.lo);
-}
-
-// sums hi + lo += p v, error-free but for the additions into lo.
+// o[d] = sum p_j v_jd and abs[d] = sum p_j |v_jd| over the keys, column blocks outermost.
 ATTEST_VECTOR_CLONES
-void add_value(const float* v, int64_t dv, double p_upper, double p_lower, double* hi, double* lo, double* abs) {
-  const double p = p_upper + p_lower;
-  for (int64_t d = 0; d < dv; ++d) {
-    const double value = v[d];
-    const double term = p_upper * value;
-    const double sum = hi[d] + term;
-    const double z = sum - hi[d];
-    lo[d] += ((hi[d] - (sum - z)) + (term - z)) + p_lower * value;
-    hi[d] = sum;
-    abs[d] += p * std::fabs(value);
+void weighted_sums(const float* v, const int64_t* key, const double* p, int64_t n, int64_t dv, double* o, double* abs) {
+  int64_t d = 0;
+  for (; d + 2 * kLanes <= dv; d += 2 * kLanes) {
+    Lanes sum0{}, sum1{}, abs0{}, abs1{};
+    for (int64_t j = 0; j < n; ++j) {
+      const float* row = v + key[j] * dv + d;
+      FloatLanes v0, v1;
+      std::memcpy(&v0, row, sizeof v0);
+      std::memcpy(&v1, row + kLanes, sizeof v1);
+      const Lanes term0 = p[j] * __builtin_convertvector(v0, Lanes), term1 = p[j] * __builtin_convertvector(v1, Lanes);
+      sum0 += term0;
+      sum1 += term1;
+      abs0 += ATTEST_ABS(term0);
+      abs1 += ATTEST_ABS(term1);
+    }
+    std::memcpy(o + d, &sum0, sizeof sum0);
+    std::memcpy(o + d + kLanes, &sum1, sizeof sum1);
+    std::memcpy(abs + d, &abs0, sizeof abs0);
+    std::memcpy(abs + d + kLanes, &abs1, sizeof abs1);
   }
-}
-
-// a / b for pairs, to about 2^-100.
-Pair divide(Pair a, Pair b) {
-  const double q = a.hi / b.hi;
-  const double rest = std::fma(-q, b.hi, a.hi) + a.lo - q * b.lo;
-  return two_sum(q, rest / b.hi);
+  for (; d < dv; ++d) {
+    double sum = 0, magnitude = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      const double term = p[j] * static_cast<double>(v[key[j] * dv + d]);
+      sum += term;
+      magnitude += std::fabs(term);
+    }
+    o[d] = sum;
+    abs[d] = magnitude;
+  }
 }
 
 }  // namespace
@@ -64,76 +59,77 @@ void enclose_row(const Problem& problem, const HeadData& head, const std::vector
   row.s.resize(n);
   row.ds.resize(n);
   row.p.resize(n);
-  row.scratch.resize(std::max(n, columns));  // low parts of the scores, then the sums of p |v|
+  row.kappa.resize(n);
+  row.enclosed = true;
 
-  // Scores as pairs; `score_error` is the largest absolute error of one.
-  double score_error = 0;
-  const double cap = problem.softcap;
-  Pair m{-INFINITY, 0};
+  // Scores, each with its absolute error in kappa. What the maximum is off by is shared.
+  const double scale = problem.scale, cap = problem.softcap;
+  const double lanes = static_cast<double>(head.d) / 8 + 4;
+  row.m = -INFINITY;
   for (size_t j = 0; j < n; ++j) {
-    const Pair x = scaled(problem.scale, dots[j]);
-    Pair s = x;
-    double error = dots[j].terms > 1
-                       ? dots[j].terms * dots[j].terms * 0x1p-102 * dots[j].abs * std::fabs(double{problem.scale}) + 0x1p-102 * std::fabs(x.hi)
-                       : 0.0;
-    if (problem.softcap > 0) {
-      s = {cap * std::tanh(x.hi / cap), 0};
-      error += 0x1p-49 * std::fabs(s.hi);
+    const double x = scale * dots[j].value;
+    double error = dots[j].terms > 1 ? lanes * kUnit * dots[j].abs * std::fabs(scale) : 0.0;
+    double s = x;
+    bool exact = dots[j].terms <= 1 && is_float(dots[j].value);  // then the product with the scale is exact, too
+    if (cap > 0) {
+      s = cap * std::tanh(x / cap);
+      error += 8 * kUnit * std::fabs(s);
+      exact = false;
     }
     if (row.bias[j] != 0) {
-      const Pair sum = two_sum(s.hi, row.bias[j]);
-      error += 0x1p-104 * (std::fabs(sum.hi) + std::fabs(s.hi));
-      s = two_sum(sum.hi, sum.lo + s.lo);
+      s += row.bias[j];
+      exact = false;
     }
-    score_error = std::max(score_error, error);
-    row.x[j] = x.hi;
-    row.s[j] = s.hi;
-    row.scratch[j] = s.lo;
-    if (s.hi > m.hi || (s.hi == m.hi && s.lo > m.lo)) m = s;
+    if (!exact) error += kUnit * (std::fabs(x) + std::fabs(s));
+    row.x[j] = x;
+    row.s[j] = s;
+    row.kappa[j] = error;
+    row.m = std::max(row.m, s);
   }
-  if (row.has_sink && (row.sink > m.hi || (row.sink == m.hi && m.lo < 0))) m = {row.sink, 0};
-  row.m = m.hi;
-  row.kappa = 0x1p-50 + 2 * score_error;
+  if (row.has_sink) row.m = std::max(row.m, row.sink);
 
-  Pair l{};
+  row.l = 0;
+  double entropy = 0;  // sum p kappa
   for (size_t j = 0; j < n; ++j) {
-    row.ds[j] = (row.s[j] - m.hi) + (row.scratch[j] - m.lo);
+    row.ds[j] = row.s[j] - row.m;
     row.p[j] = std::exp(row.ds[j]);
-    const Pair sum = two_sum(l.hi, row.p[j]);
-    l = {sum.hi, l.lo + sum.lo};
+    row.kappa[j] += row.ds[j] == 0 ? 0.0 : kUnit * (4 - row.ds[j]);  // exp within 2 ulp, its argument rounded
+    row.l += row.p[j];
+    entropy += row.p[j] * row.kappa[j];
   }
+  row.sink_kappa = 0;
   if (row.has_sink) {
-    row.sink_ds = (row.sink - m.hi) - m.lo;
+    row.sink_ds = row.sink - row.m;
     row.sink_p = std::exp(row.sink_ds);
-    const Pair sum = two_sum(l.hi, row.sink_p);
-    l = {sum.hi, l.lo + sum.lo};
+    row.sink_kappa = row.sink_ds == 0 ? 0.0 : kUnit * (4 - row.sink_ds);
+    row.l += row.sink_p;
+    entropy += row.sink_p * row.sink_kappa;
   }
-  l = two_sum(l.hi, l.lo);
-  row.l = l.hi;
-  const double log_l = std::log(l.hi) + l.lo / l.hi;
-  row.lse = m.hi + log_l;
-  row.lse_error = 0x1p-50 * (std::fabs(row.m) + std::fabs(row.lse) + std::fabs(log_l) + 1) + row.kappa * (2 + std::log(static_cast<double>(n) + 1));
+  const double growth = (static_cast<double>(n) + 2) * kUnit;
+  const double log_l = std::log(row.l);
+  row.lse = row.m + log_l;
+  // Here the error of the maximum counts: it is at most that of the key that attains it.
+  double m_error = 0;
+  for (size_t j = 0; j < n; ++j)
+    if (row.ds[j] > -1e-3) m_error = std::max(m_error, row.kappa[j]);
+  row.lse_error = 2 * kUnit * (std::fabs(row.m) + std::fabs(row.lse) + std::fabs(log_l)) + growth + 2 * entropy / row.l + 2 * m_error;
 
-  row.o_hi.assign(columns, 0.0);
+  row.o_hi.resize(columns);
   row.o_lo.assign(columns, 0.0);
+  row.o_abs.resize(columns);
   row.o_sum_error.resize(columns);
   row.column_nonfinite.assign(columns, 0);
-  std::fill(row.scratch.begin(), row.scratch.end(), 0.0);
-  for (size_t j = 0; j < n; ++j) {
-    const double upper = upper_bits(row.p[j]);
-    add_value(head.v_row(row.key[j]), head.dv, upper, row.p[j] - upper, row.o_hi.data(), row.o_lo.data(), row.scratch.data());
-  }
-  const double growth = static_cast<double>(n) * 0x1p-52;
+  weighted_sums(head.v.data(), row.key.data(), row.p.data(), static_cast<int64_t>(n), head.dv, row.o_hi.data(), row.o_abs.data());
+  const bool alone = n == 1 && !row.has_sink;
   for (size_t d = 0; d < columns; ++d) {
     if (!std::isfinite(row.o_hi[d])) {  // only a non-finite V can do that: |sum p v| < n 2^128
       row.column_nonfinite[d] = 1;
-      row.o_hi[d] = row.o_lo[d] = row.o_sum_error[d] = 0;
+      row.o_hi[d] = row.o_sum_error[d] = 0;
       continue;
     }
-    const Pair o = divide(two_sum(row.o_hi[d], row.o_lo[d]), l);
-    row.o_hi[d] = o.hi;
-    row.o_lo[d] = o.lo;
-    row.o_sum_error[d] = n == 1 && !row.has_sink ? 0.0 : (growth * growth + 0x1p-98) * row.scratch[d] / l.hi + 0x1p-900;
+    row.o_hi[d] /= row.l;
+    // n roundings of the sum, n of l, a product and a quotient; subnormal p are lost below 2^-1000.
+    row.o_sum_error[d] = alone ? 0.0 : 2 * growth * row.o_abs[d] / row.l + (row.o_abs[d] > 0 ? 0x1p-900 : 0.0);
   }
 }
 

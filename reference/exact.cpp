@@ -79,12 +79,17 @@ void exact_row(const Problem& problem, const HeadData& head, const double* q, Ro
   row.o_hi.resize(columns);
   row.o_lo.resize(columns);
   row.o_sum_error.assign(columns, 0.0);
+  row.o_abs.assign(columns, 0.0);
+  for (size_t j = 0; j < n; ++j)
+    for (size_t d = 0; d < columns; ++d) row.o_abs[d] += row.p[j] * std::fabs(static_cast<double>(head.v_row(row.key[j])[d]));
   for (size_t d = 0; d < columns; ++d) {
     exact.o[d] /= exact.l;
     row.o_hi[d] = static_cast<double>(exact.o[d]);
     row.o_lo[d] = static_cast<double>(Real(exact.o[d] - Real(row.o_hi[d])));
   }
-  row.kappa = 0;
+  row.enclosed = false;
+  row.kappa.assign(n, 0.0);
+  row.sink_kappa = 0;
   row.lse_error = 0;
 }
 

@@ -17,6 +17,7 @@ struct HeadData {
   int64_t nk = 0, d = 0, dv = 0;
   std::vector<float> k, v;
   bool v_nonfinite = false;  // some value of V is NaN or infinite
+  bool k_has_zero = false, v_has_zero = false;
 
   void load(const Problem& problem, int64_t b, int64_t key_head);
   const float* k_row(int64_t j) const { return k.data() + j * d; }
@@ -44,7 +45,6 @@ struct Row {
   std::vector<double> p;       // exp(s - m)
   std::vector<double> dot_abs; // sum |q_d k_d|
   std::vector<double> dot_terms;  // number of nonzero products q_d k_d
-  std::vector<double> scratch;
 
   double m = 0;                // maximum of the scores and the sink
   bool has_sink = false;       // a finite sink
@@ -54,11 +54,14 @@ struct Row {
 
   // Per column.
   std::vector<double> o_hi, o_lo;        // O = o_hi + o_lo
+  std::vector<double> o_abs;             // sum p |v|
   std::vector<uint8_t> column_nonfinite; // a non-finite V at a visible key: the element must be non-finite
 
-  // Enclosure of the double path; 0 in the exact path. The exact p_j lies within p_j * e^{+-kappa_j} where
-  // kappa_j <= kappa * (1 + |ds_j|), up to a common factor.
-  double kappa = 0;
+  // Enclosure of the double path; all 0 in the exact path. The exact weights are p_j e^{+-kappa_j} up to a factor
+  // that all of them share.
+  bool enclosed = false;
+  std::vector<double> kappa;             // per visible key
+  double sink_kappa = 0;
   double lse_error = 0;                  // |lse - exact|, absolute
   std::vector<double> o_sum_error;       // rounding of the sums over keys, absolute
 

@@ -1,5 +1,6 @@
 #include "reference/scores.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -26,7 +27,6 @@ void HeadData::load(const Problem& p, int64_t b, int64_t key_head) {
   dv = p.shape.dv;
   k.resize(static_cast<size_t>(nk * d));
   v.resize(static_cast<size_t>(nk * dv));
-  v_nonfinite = false;
   const auto widen = [&](const Tensor& t, int64_t width, std::vector<float>& out) {
     for (int64_t j = 0; j < nk; ++j) {
       const int64_t from = t.layout.at(b, key_head, j, 0);
@@ -42,59 +42,45 @@ void HeadData::load(const Problem& p, int64_t b, int64_t key_head) {
   };
   widen(p.k, d, k);
   widen(p.v, dv, v);
-  for (float x : v)
-    if (!std::isfinite(x)) v_nonfinite = true;
+  v_nonfinite = std::any_of(v.begin(), v.end(), [](float x) { return !std::isfinite(x); });
+  k_has_zero = std::find(k.begin(), k.end(), 0.0f) != k.end();
+  v_has_zero = std::find(v.begin(), v.end(), 0.0f) != v.end();
 }
 
 namespace {
 
-// Error-free sum (D. Knuth, The Art of Computer Programming, vol. 2, section 4.2.2, theorem B).
-inline void two_sum(double a, double b, double& sum, double& error) {
-  sum = a + b;
-  const double z = sum - a;
-  error = (a - (sum - z)) + (b - z);
-}
-
-constexpr int kLanes = 8;
-
-// Products of two floats are exact in double; lanes are summed with compensation (T. Ogita, S. Rump, S. Oishi,
-// "Accurate sum and dot product", 2005, algorithm 4.1).
 ATTEST_VECTOR_CLONES
-void dot_lanes(const double* q, const float* k, int64_t d, double* hi, double* lo, double* abs, double* terms) {
-  for (int64_t c = 0; c + kLanes <= d; c += kLanes) {
-    for (int l = 0; l < kLanes; ++l) {
-      const double product = q[c + l] * static_cast<double>(k[c + l]);
-      const double sum = hi[l] + product;
-      const double z = sum - hi[l];
-      lo[l] += (hi[l] - (sum - z)) + (product - z);
-      hi[l] = sum;
-      abs[l] += std::fabs(product);
-      terms[l] += product != 0.0 ? 1.0 : 0.0;
+void dot_lanes(const double* q, const float* k, int64_t d, bool dense, Dot* out) {
+  Lanes value[2] = {}, abs[2] = {}, terms[2] = {};
+  int64_t c = 0;
+  for (; c + 2 * kLanes <= d; c += 2 * kLanes)
+    for (int half = 0; half < 2; ++half) {
+      Lanes a;
+      FloatLanes b;
+      std::memcpy(&a, q + c + half * kLanes, sizeof a);
+      std::memcpy(&b, k + c + half * kLanes, sizeof b);
+      const Lanes product = a * __builtin_convertvector(b, Lanes);
+      value[half] += product;
+      abs[half] += ATTEST_ABS(product);
+      if (!dense) terms[half] += product != 0 ? Lanes{1, 1, 1, 1} : Lanes{};
     }
+  const Lanes v = value[0] + value[1], a = abs[0] + abs[1], t = terms[0] + terms[1];
+  out->value = (v[0] + v[2]) + (v[1] + v[3]);
+  out->abs = (a[0] + a[2]) + (a[1] + a[3]);
+  out->terms = dense ? static_cast<double>(d) : (t[0] + t[2]) + (t[1] + t[3]);
+  for (; c < d; ++c) {
+    const double product = q[c] * static_cast<double>(k[c]);
+    out->value += product;
+    out->abs += std::fabs(product);
+    if (!dense) out->terms += product != 0.0 ? 1.0 : 0.0;
   }
 }
 
 }  // namespace
 
-Dot dot_product(const double* q, const float* k, int64_t d) {
-  double hi[kLanes] = {}, lo[kLanes] = {}, abs[kLanes] = {}, terms[kLanes] = {};
-  dot_lanes(q, k, d, hi, lo, abs, terms);
+Dot dot_product(const double* q, const float* k, int64_t d, bool dense) {
   Dot dot;
-  for (int64_t c = d / kLanes * kLanes; c < d; ++c) {
-    const double product = q[c] * static_cast<double>(k[c]);
-    double error;
-    two_sum(dot.hi, product, dot.hi, error);
-    dot.lo += error;
-    dot.abs += std::fabs(product);
-    dot.terms += product != 0.0 ? 1.0 : 0.0;
-  }
-  for (int l = 0; l < kLanes; ++l) {
-    double error;
-    two_sum(dot.hi, hi[l], dot.hi, error);
-    dot.lo += error + lo[l];
-    dot.abs += abs[l];
-    dot.terms += terms[l];
-  }
+  dot_lanes(q, k, d, dense, &dot);
   return dot;
 }
 
@@ -136,10 +122,11 @@ void classify(const Problem& p, const Conventions& conventions, const HeadData& 
   const double scale = p.scale;
   bool in_range = true, nan = false;
   size_t kept = 0;
+  const bool dense = !head.k_has_zero && std::find(q, q + head.d, 0.0) == q + head.d;
   for (int64_t j : row.key) {
     const double bias = bias_of(p, b, h, i, j);
     if (bias == -infinity) continue;  // the additive mask masks, whatever K holds
-    const Dot dot = dot_product(q, head.k_row(j), head.d);
+    const Dot dot = dot_product(q, head.k_row(j), head.d, dense);
     if (!std::isfinite(dot.abs)) {
       const double s = nonfinite_score(p, q, head.k_row(j), bias, in_range);
       if (s == -infinity) continue;
