@@ -102,7 +102,7 @@ void RowScores::load(int64_t b, int64_t h, int64_t i) {
   scores_.clear();
   if (row_.kind != RowKind::normal) return;
   for (size_t n = 0; n < row_.key.size(); ++n) {
-    const double x = double(p.scale) * dot_[n].hi;
+    const double x = double(p.scale) * dot_[n].value;
     const double s = p.softcap > 0 ? p.softcap * std::tanh(x / p.softcap) : x;
     x_.push_back(x);
     scores_.push_back(s + row_.bias[n]);
