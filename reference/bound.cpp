@@ -177,8 +177,9 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   const size_t weights = distinct + (row.has_sink ? 1 : 0);
   const bool one_weight = weights <= 1;
 
-  // Rescales: one per tile after the first, and never more than the maximum can rise.
-  const double tiles = std::ceil(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, numerics.tile)));
+  // Rescales: one per tile after the first (visible keys may be spread over all tiles), and never more than the
+  // maximum can rise.
+  const double tiles = std::ceil(static_cast<double>(problem.shape.nk) / static_cast<double>(std::max<int64_t>(1, numerics.tile)));
   const double rescales = std::min(tiles - 1 + static_cast<double>(numerics.extra_rescales) + (row.has_sink ? 1 : 0),
                                    static_cast<double>(weights) - 1);
   const double exp_error = std::log1p(numerics.exp_rel_error) * (1 + numerics.exp_rel_error);

@@ -56,8 +56,9 @@ class Kernel {
   Observation run(const Problem& problem, const RunOptions& options = {}) const;
 
   Conventions conventions() const;
-  // What this kernel may round on `problem` under `contract`: strict(type), with declared fields replaced, and
-  // with the tile size and P type that the problem asks for.
+  // What this kernel may round on `problem`. Strict: strict(type), widened only by what the problem itself asks for
+  // outside that model, tiles of fewer than 16 keys (a rescale each) and splits (a merge each). Declared: the
+  // fields that the kernel declares replace the strict ones, and P has the type that the problem asks for.
   Numerics numerics(const Problem& problem, Contract contract) const;
 
  private:
