@@ -226,9 +226,9 @@ CaseResult merge_associates_judge(const Problem& p, Choices& choices, const Prop
 
 namespace definitions {
 
-const Definition merge_commutes{.regimes = regime_sets::rescale, .not_covered = merge_not_covered, .recipe = mergeable, .judge = merge_commutes_judge};
+const Definition merge_commutes{.regimes = regime_sets::needle, .not_covered = merge_not_covered, .recipe = mergeable, .judge = merge_commutes_judge};
 const Definition merge_identity{.regimes = regime_sets::random, .not_covered = merge_not_covered, .recipe = mergeable, .judge = merge_identity_judge};
-const Definition merge_associates{.regimes = regime_sets::rescale, .not_covered = merge_not_covered, .recipe = mergeable, .judge = merge_associates_judge};
+const Definition merge_associates{.regimes = regime_sets::last_tile, .not_covered = merge_not_covered, .recipe = mergeable, .judge = merge_associates_judge};
 
 }  // namespace definitions
 
