@@ -9,7 +9,7 @@ struct Definition {
   std::span<const std::string_view> regimes;
   double weight = 1;
   std::string (*not_covered)(const Kernel&) = [](const Kernel&) { return std::string(); };
-  Recipe (*recipe)() = nullptr;
+  Recipe (*recipe)() = [] { return Recipe{.work = 4e5}; };  // most make several runs
   void (*values)(Problem&, Choices&) = nullptr;
   CaseResult (*judge)(const Problem&, Choices&, const PropertyContext&) = nullptr;
 };

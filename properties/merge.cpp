@@ -33,6 +33,7 @@ Recipe mergeable() {
   r.never = {Regime::score_limits, Regime::extreme_values};
   r.never_features = ATTEST_CAUSAL | ATTEST_WINDOW | ATTEST_KEY_LENGTHS | ATTEST_SINK;
   r.max_keys = 600;
+  r.work = 4e5;
   return r;
 }
 
@@ -144,8 +145,8 @@ struct ExactMerge {
 // LSE = m + ln l and O = (w_a O_a + w_b O_b) / l. So a merged LSE is off by the error of ln l (two exponentials, one
 // sum: e + 2^-23, ln itself 2^-22 (1 + ln 2)) and two roundings of its size. The second merge takes the first one's
 // LSE with that error into its weights. With every weight within e^{+-delta}, O moves by at most
-// (e^{2 delta} - 1) sum w |O_x - O| (reference/bound.md, section 1), and each of the two merges adds four roundings of
-// sum w |O_x|. A weight below 2^-126 may be flushed: 2^-126 |O_x| each.
+// (e^{2 delta} - 1) sum w |O_x - O| (reference/bound.md, section 1) and never leaves the range of the O_x; each of the
+// two merges adds four roundings of the largest |O_x|. A weight below 2^-126 may be flushed: 2^-126 |O_x| each.
 ExactMerge exact_merge(const std::vector<PartialStates>& s, size_t row, double exp_rel_error) {
   ExactMerge out;
   const auto width = static_cast<size_t>(s[0].width);
@@ -171,23 +172,22 @@ ExactMerge exact_merge(const std::vector<PartialStates>& s, size_t row, double e
   const double one_lse = exp_rel_error + 0x1p-24 * std::min(apart, 90.0) + 0x1p-23 + 0x1p-22 * 1.7 + 0x1p-22 * (largest + 1.2);
   out.lse_bound = 2 * one_lse;
   for (size_t d = 0; d < width; ++d) {
-    double sum = 0, sum_abs = 0, spread = 0, flushed = 0, delta = 0;
+    double sum = 0, size = 0, spread = 0, furthest = 0;
     for (size_t n = 0; n < 3; ++n) {
-      const double o = s[n].o[row * width + d];
       if (w[n] == 0) continue;
-      sum += w[n] * o;
-      sum_abs += w[n] * std::fabs(o);
-      flushed += 0x1p-125 * std::fabs(o);
+      sum += w[n] * s[n].o[row * width + d];
+      size = std::max(size, std::fabs(double(s[n].o[row * width + d])));
     }
     out.o[d] = sum / l;
     for (size_t n = 0; n < 3; ++n) {
       if (w[n] == 0) continue;
+      const double away = std::fabs(s[n].o[row * width + d] - out.o[d]);
       // Its own argument twice, two exponentials, and the error that the first merge leaves in its LSE.
-      const double delta_n = 2 * (0x1p-24 * (m - double(s[n].lse[row])) + exp_rel_error) + one_lse;
-      delta = std::max(delta, delta_n);
-      spread += w[n] * std::expm1(2 * delta_n) * std::fabs(s[n].o[row * width + d] - out.o[d]);
+      const double delta = 2 * (0x1p-24 * (m - double(s[n].lse[row])) + exp_rel_error) + one_lse;
+      if (away > 0) spread += w[n] / l * std::expm1(2 * delta) * away;
+      furthest = std::max(furthest, away);
     }
-    out.bound[d] = spread / l * std::exp(2 * delta) + 8 * 0x1p-23 * sum_abs / l * std::exp(2 * delta) + flushed + 0x1p-125;
+    out.bound[d] = std::min(spread, furthest) + 8 * 0x1p-23 * size + 3 * 0x1p-125 * size + 0x1p-125;
   }
   return out;
 }
@@ -226,9 +226,9 @@ CaseResult merge_associates_judge(const Problem& p, Choices& choices, const Prop
 
 namespace definitions {
 
-const Definition merge_commutes{.regimes = regime_sets::rescale, .not_covered = merge_not_covered, .recipe = mergeable, .judge = merge_commutes_judge};
+const Definition merge_commutes{.regimes = regime_sets::needle, .not_covered = merge_not_covered, .recipe = mergeable, .judge = merge_commutes_judge};
 const Definition merge_identity{.regimes = regime_sets::random, .not_covered = merge_not_covered, .recipe = mergeable, .judge = merge_identity_judge};
-const Definition merge_associates{.regimes = regime_sets::rescale, .not_covered = merge_not_covered, .recipe = mergeable, .judge = merge_associates_judge};
+const Definition merge_associates{.regimes = regime_sets::last_tile, .not_covered = merge_not_covered, .recipe = mergeable, .judge = merge_associates_judge};
 
 }  // namespace definitions
 

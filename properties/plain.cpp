@@ -241,7 +241,7 @@ CaseResult value_range_judge(const Problem& p, Choices&, const PropertyContext& 
 
 namespace definitions {
 
-const Definition matches_reference{.regimes = regime_sets::all, .weight = 40, .judge = judged};
+const Definition matches_reference{.regimes = regime_sets::all, .weight = 40, .recipe = [] { return Recipe{}; }, .judge = judged};
 const Definition masks_combine{.regimes = regime_sets::combined, .not_covered = masks_not_covered, .judge = masks_combine_judge};
 const Definition empty_rows{.regimes = regime_sets::empty, .not_covered = any_mask_not_covered, .judge = empty_rows_judge};
 const Definition non_finite_payload_stays_masked{

@@ -130,28 +130,52 @@ std::vector<std::vector<Regime>> by_axis(const std::vector<Regime>& regimes) {
   return lists;
 }
 
+// Pairs of pins for a long list: a regime of another axis, and a score regime that goes with it. A regime that
+// spoils patterns can be met with few others and rarely by chance: it comes three times in the cycle, and
+// brings the scores without a pattern, so that the other cases may hold those with one.
+struct Pairs {
+  std::vector<Regime> others, patterned, plain;
+
+  explicit Pairs(const std::vector<Regime>& regimes) {
+    for (Regime r : regimes) {
+      if (axis_of(r) == Axis::score) (traits_of(r) & kPattern ? patterned : plain).push_back(r);
+      else others.insert(others.end(), traits_of(r) & kSpoils ? 3 : 1, r);
+    }
+  }
+
+  std::vector<Regime> pins(uint64_t index) const {
+    const Regime other = others[index % others.size()];
+    const std::vector<Regime>& scores = traits_of(other) & kSpoils || patterned.empty() ? plain : patterned;
+    for (size_t n = 0; n < scores.size(); ++n) {
+      const Regime score = scores[(index + index / others.size() + n) % scores.size()];
+      if (compatible(other, score)) return {other, score};
+    }
+    return {other};
+  }
+
+  // Cases in which each patterned score has its turn; by then the others have had theirs, by pin or by chance.
+  int64_t cycle() const {
+    const auto spoiling = static_cast<size_t>(std::count_if(others.begin(), others.end(), [](Regime r) { return traits_of(r) & kSpoils; }));
+    return static_cast<int64_t>(patterned.size() * others.size() / (others.size() - spoiling));
+  }
+};
+
 }  // namespace
 
 int64_t Property::first_cases(const Target& target) const {
   const std::vector<Regime> list = needed(target);
   if (list.empty()) return enough;
-  const auto longest = static_cast<int64_t>(by_axis(list).front().size());
-  // Pins of two axes sometimes contradict each other, and one of them is dropped.
-  return list.size() <= kFewRegimes ? enough * longest : enough * longest * 9 / 8;
+  if (list.size() <= kFewRegimes) return enough * static_cast<int64_t>(by_axis(list).front().size());
+  return enough * Pairs(list).cycle() * 11 / 10;  // where no score of the turn goes with the other, one is lost
 }
 
 Generated Property::make(Choices& choices, uint64_t index, const Target& target) const {
   Recipe wanted = recipe ? recipe() : Recipe{};
   const std::vector<Regime> list = needed(target);
-  if (!list.empty()) {
-    std::vector<std::vector<Regime>> axes = by_axis(list);
-    if (list.size() > kFewRegimes) {
-      std::vector<Regime> others;
-      for (size_t n = 1; n < axes.size(); ++n) others.insert(others.end(), axes[n].begin(), axes[n].end());
-      axes.resize(1);
-      if (!others.empty()) axes.push_back(std::move(others));
-      if (index % 2 == 1) std::reverse(axes.begin(), axes.end());  // whose pin gives way to the other's
-    }
+  if (list.size() > kFewRegimes) {
+    wanted.pins = Pairs(list).pins(index);
+  } else if (!list.empty()) {
+    const std::vector<std::vector<Regime>> axes = by_axis(list);
     const uint64_t turn = index / axes.front().size();  // so that lists of one length meet in every pairing
     for (size_t n = 0; n < axes.size(); ++n) {
       const Regime r = axes[n][(index + n * turn) % axes[n].size()];

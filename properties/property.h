@@ -59,8 +59,8 @@ struct Property {
   std::vector<Regime> needed(const Target& target) const;
   // Cases with the index 0, 1, ... that together hold `enough` of each needed regime.
   int64_t first_cases(const Target& target) const;
-  // A case that is in one needed regime of each axis, cycling through them by `index`. Where the list spans
-  // many axes, of the longest axis and of one other.
+  // A case that is in one needed regime of each axis, cycling through them by `index`; where the list is long,
+  // of the score axis and one other.
   Generated make(Choices& choices, uint64_t index, const Target& target) const;
   // Makes a case and checks it.
   CaseResult run(Choices& choices, uint64_t index, const PropertyContext& context) const;

@@ -362,7 +362,7 @@ CaseResult masked_key_judge(const Problem& p, Choices& choices, const PropertyCo
 // A row's LSE in the second run against the exact one of the first, moved by `shift`.
 void lse_moved(Verdict& v, const Problem& first, const Problem& second, const Observation& seen, double shift, const std::string& relation, Choices& choices,
                const PropertyContext& context) {
-  constexpr int64_t kMostKeys = 300;  // cpp_dec_float takes its time
+  constexpr int64_t kMostKeys = 150;  // cpp_dec_float takes its time
   if (seen.lse.empty() || first.shape.rows() == 0 || first.shape.nk > kMostKeys) return;
   const Shape& s = first.shape;
   const int64_t b = choices.between(0, s.b - 1), h = choices.between(0, s.hq - 1), i = choices.between(0, s.nq - 1);
@@ -407,6 +407,15 @@ CaseResult keys_doubled_judge(const Problem& p, Choices& choices, const Property
 }
 
 // One change that the exact result shows by more than both bounds; the outputs must differ there.
+// Small, because both exact results are computed in cpp_dec_float.
+Recipe small() {
+  Recipe r;
+  r.max_keys = 150;
+  r.max_width = 64;
+  r.work = 4e5;
+  return r;
+}
+
 CaseResult must_differ_judge(const Problem& p, Choices& choices, const PropertyContext& context) {
   const Shape& s = p.shape;
   constexpr int64_t kMostKeys = 600;
@@ -477,7 +486,7 @@ namespace definitions {
 
 const Definition tile_size{.regimes = regime_sets::needles, .not_covered = tile_size_not_covered, .judge = tile_size_judge};
 const Definition tile_order{.regimes = regime_sets::either_way, .not_covered = tile_order_not_covered, .judge = tile_order_judge};
-const Definition split_count{.regimes = regime_sets::masked_tiles, .not_covered = split_count_not_covered, .judge = split_count_judge};
+const Definition split_count{.regimes = regime_sets::empty_splits, .not_covered = split_count_not_covered, .judge = split_count_judge};
 const Definition bias_minus_infinity_for_mask{
     .regimes = regime_sets::boolean_mask, .not_covered = bias_for_mask_not_covered, .judge = bias_for_mask_judge};
 const Definition key_heads_repeated{.regimes = regime_sets::grouped, .not_covered = grouped_not_covered, .judge = heads_repeated_judge};
@@ -499,7 +508,7 @@ const Definition masked_key_deleted_or_appended{
     .regimes = regime_sets::masked_keys, .not_covered = hidden_not_covered, .judge = masked_key_judge};
 const Definition scores_shifted_by_bias{.regimes = regime_sets::needle, .not_covered = bias_not_covered, .judge = scores_shifted_judge};
 const Definition keys_doubled{.regimes = regime_sets::doubled, .judge = keys_doubled_judge};
-const Definition one_visible_key_changed_must_differ{.regimes = regime_sets::random, .judge = must_differ_judge};
+const Definition one_visible_key_changed_must_differ{.regimes = regime_sets::random, .recipe = small, .judge = must_differ_judge};
 
 }  // namespace definitions
 

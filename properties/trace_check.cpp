@@ -95,6 +95,11 @@ class Walk {
     }
   }
 
+  void inside(const TraceRecord& r, const char* what, double got, double least, double most) {
+    if (got >= least && got <= most) ++verdict_.buckets[0];
+    else complain(r, what, got, got < least ? least : most, kInfinity);
+  }
+
  private:
   // m is kept in units of log2 or of the score and converted once: three roundings of its size.
   static double conversion(double m) { return std::isfinite(m) ? 3 * kUnit * std::fabs(m) + 0x1p-126 : 0; }
@@ -114,8 +119,7 @@ class Walk {
     if (std::isnan(r.m) || r.m < m_old) return complain(r, "m", r.m, std::max(m_old, low_), kInfinity);
     const double slack = conversion(std::max(std::fabs(low_), std::fabs(high_)));
     const double least = low_ - options_.numerics.max_lag - slack, most = high_ + slack;
-    const double middle = (least + most) / 2;
-    within(r, "m", r.m, middle, (most - least) / 2);
+    inside(r, "m", r.m, least, most);
   }
 
   void denominator(const TraceRecord& r, int64_t visits) {
@@ -127,8 +131,7 @@ class Walk {
     const double p_unit = n.l_from == DenominatorFrom::unrounded ? 0 : std::ldexp(1.0, -significand_bits(n.p_type)) * (n.p_rounding == Rounding::nearest ? 1 : 2);
     const double eps = std::expm1((count + double(visits)) * n.sum_unit + double(1 + visits) * (n.exp_rel_error + n.sum_unit) + 2 * n.sum_unit * std::fabs(r.m) + p_unit);
     const double least = 1 - std::min(1.0, eps), most = count * std::exp(n.max_lag) * (1 + eps);
-    const double middle = (least + most) / 2;
-    within(r, "l", r.l, middle, (most - least) / 2);
+    inside(r, "l", r.l, least, most);
   }
 
   void masked(const TraceRecord& r, double m_old, double l_old, int64_t before) {
@@ -151,7 +154,7 @@ class Walk {
 
 // The merged last states of one row against the LSE that the kernel gave.
 void last_state(Walk& walk, const Problem& p, std::span<const TraceRecord> records, const std::vector<Key>& keys, std::optional<double> sink,
-                std::optional<double> lse, int64_t row_b, int64_t row_h, int64_t row_i, const JudgeOptions& options) {
+                const double* lse, int64_t row_b, int64_t row_h, int64_t row_i, const JudgeOptions& options) {
   TraceRecord where;
   where.b = static_cast<int32_t>(row_b);
   where.h = static_cast<int32_t>(row_h);
@@ -175,7 +178,7 @@ void last_state(Walk& walk, const Problem& p, std::span<const TraceRecord> recor
     where.key_end = k.index + 1;
     return walk.complain(where, "visits of a visible key", 0, 1, kInfinity);
   }
-  if (!lse) return;
+  if (lse == nullptr) return;
   double m = sink.value_or(-kInfinity), l = 0;
   int64_t splits = 0;
   std::vector<TraceRecord> last;
@@ -227,7 +230,7 @@ void check_trace(Verdict& verdict, const Problem& p, const Observation& seen, Tr
           walk.split(records.subspan(from, to - from));
         }
         if (invariant == TraceInvariant::last_state) {
-          const std::optional<double> lse = seen.lse.empty() ? std::nullopt : std::optional<double>(seen.lse[static_cast<size_t>((b * s.hq + h) * s.nq + i)]);
+          const double* lse = seen.lse.empty() ? nullptr : &seen.lse[static_cast<size_t>((b * s.hq + h) * s.nq + i)];
           last_state(walk, p, records, keys, scores.sink(), lse, b, h, i, options);
         }
       }

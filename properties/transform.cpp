@@ -240,6 +240,18 @@ std::optional<Problem> scale_values(const Problem& p, int exponent) {
   return out;
 }
 
+namespace {
+
+// value + c where that is a number of `type`, exactly; non-finite values stay what they are.
+std::optional<double> exact_sum(DType type, double value, double c) {
+  if (!std::isfinite(value)) return value;
+  const double sum = value + c;
+  if (sum - c != value || sum - value != c) return std::nullopt;  // rounded in double
+  return round_to(type, sum) == sum ? std::optional<double>(sum) : std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Problem> shift_scores(const Problem& p, float c) {
   Problem out = p;
   if (!out.bias) {
@@ -250,19 +262,16 @@ std::optional<Problem> shift_scores(const Problem& p, float c) {
     const int64_t count = static_cast<int64_t>(bias.storage.size()) / size_of(bias.type);
     for (int64_t at = 0; at < count; ++at) {
       const double value = to_double(bias.type, bias.bits(at));
-      if (!std::isfinite(value)) continue;  // stays what it is under any shift
-      const double sum = value + c;         // exact in double: the test below finds out what is not
-      if (sum - c != value || sum - value != c) return std::nullopt;
-      const uint32_t bits = from_double(bias.type, sum);
-      if (to_double(bias.type, bits) != sum) return std::nullopt;
-      bias.set_bits(at, bits);
+      const std::optional<double> sum = exact_sum(bias.type, value, c);
+      if (!sum) return std::nullopt;
+      if (std::isfinite(value)) bias.set_bits(at, from_double(bias.type, *sum));
     }
   }
   if (out.sink)
     for (float& x : *out.sink) {
-      const float moved = x + c;
-      if (std::isfinite(x) && (double(moved) != double(x) + double(c))) return std::nullopt;
-      x = moved;
+      const std::optional<double> sum = exact_sum(DType::f32, x, c);
+      if (!sum) return std::nullopt;
+      x = static_cast<float>(*sum);
     }
   return out;
 }

@@ -13,7 +13,7 @@ namespace attest {
 
 namespace {
 
-constexpr uint64_t kAttempts = 8;     // draws of one case before it counts as refused for good
+constexpr uint64_t kAttempts = 16;    // draws of one case before it counts as refused for good
 constexpr int64_t kCasesPerItem = 8;  // small enough that no thread idles at the end
 
 uint64_t hash_of(std::string_view text) {  // FNV-1a
