@@ -479,6 +479,71 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
   return seen;
 }
 
+Merged Kernel::merge(const PartialStates& a, const PartialStates& b) const {
+  Merged out;
+  const attest_kernel& t = table();
+  if (t.merge == nullptr) return {RunStatus::unsupported, "the kernel offers no merge", {}};
+  const auto rows = static_cast<int64_t>(a.lse.size());
+  Plan plan;
+  struct State {
+    Plan::Region o, lse;
+    OwnedTensor o_tensor, lse_tensor;
+    attest_state state{};
+  } states[3];
+  for (State& s : states) {
+    s.o = plan.add(a.o.size() * 4);
+    s.lse = plan.add(a.lse.size() * 4);
+  }
+  try {
+    std::unique_ptr<Arena> arena = impl_->take_arena();
+    uint8_t* base = arena->reserve(plan.size);
+    const DLDataType f32 = dl_type(DType::f32);
+    Layout matrix, vector;
+    matrix.extent = {rows, a.width, 1, 1};
+    matrix.stride = {a.width, 1, 1, 1};
+    vector.extent = {rows, 1, 1, 1};
+    vector.stride = {1, 1, 1, 1};
+    for (State& s : states) {
+      s.state.o = s.o_tensor.make(base + s.o.begin, matrix, f32, t.device, 2);
+      s.state.lse = s.lse_tensor.make(base + s.lse.begin, vector, f32, t.device, 1);
+    }
+    std::vector<uint8_t> image(plan.size, kGuardByte);
+    const auto put = [&](const Plan::Region& region, const std::vector<float>& values) {
+      if (region.bytes > 0) std::memcpy(image.data() + region.begin, values.data(), region.bytes);
+    };
+    put(states[0].o, a.o);
+    put(states[0].lse, a.lse);
+    put(states[1].o, b.o);
+    put(states[1].lse, b.lse);
+    arena->upload(image.data(), image.size());
+    char message[256] = "";
+    attest_status status;
+    {
+      std::unique_lock lock(impl_->serial, std::defer_lock);
+      if (t.reentrant == 0) lock.lock();
+      status = t.merge(&states[0].state, &states[1].state, &states[2].state, arena->stream(), message, sizeof message);
+      arena->synchronise();
+    }
+    message[sizeof message - 1] = 0;
+    if (status != ATTEST_OK) {
+      out.status = status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed;
+      out.message = message[0] != 0 ? message : "the kernel gives no reason";
+    } else {
+      arena->download(image.data(), image.size());
+      out.state.width = a.width;
+      out.state.o.resize(a.o.size());
+      out.state.lse.resize(a.lse.size());
+      if (states[2].o.bytes > 0) std::memcpy(out.state.o.data(), image.data() + states[2].o.begin, states[2].o.bytes);
+      if (states[2].lse.bytes > 0) std::memcpy(out.state.lse.data(), image.data() + states[2].lse.begin, states[2].lse.bytes);
+    }
+    impl_->give_back(std::move(arena));
+  } catch (const DeviceError& e) {
+    out.status = RunStatus::crashed;
+    out.message = e.what();
+  }
+  return out;
+}
+
 Conventions Kernel::conventions() const {
   const attest_conventions& c = table().conventions;
   return {c.causal_top_left != 0, c.empty_row_o_nan != 0, c.empty_row_lse_inf != 0, c.nonfinite_v_leaks != 0, c.batch_dependent != 0, c.sink_first != 0};
