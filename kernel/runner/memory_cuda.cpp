@@ -30,7 +30,9 @@ class CudaArena : public Arena {
       base_ = nullptr;
       size_ = 0;
       const size_t wanted = bytes + bytes / 4 + (size_t{1} << 20);
-      check(cudaMalloc(&base_, wanted), "cudaMalloc");
+      void* fresh = nullptr;
+      check(cudaMalloc(&fresh, wanted), "cudaMalloc");
+      base_ = static_cast<uint8_t*>(fresh);
       size_ = wanted;
     }
     return base_;
@@ -57,7 +59,7 @@ std::unique_ptr<Arena> cuda_arena(std::string& why) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
-    why = status != cudaSuccess ? cudaGetErrorString(status) : "no CUDA device";
+    why = std::string("none was found") + (status != cudaSuccess ? std::string(" (") + cudaGetErrorString(status) + ")" : "");
     return nullptr;
   }
   try {
