@@ -78,7 +78,8 @@ double score_error(const Row& row, size_t j, const Problem& problem, Growth& sum
 // Sums over the keys, per column.
 struct ColumnSums {
   double* spread;        // sum p (e^delta - 1) |v - O|
-  double* near;          // sum p |v - O|                where P is rounded
+  double* near;          // sum r |v - O|                where P is rounded by r
+  double* near_abs;      // sum r |v|                    where P is rounded by r
   double* noise_spread;  // sum (p sigma)^2 (v - O)^2
   double* noise_abs;     // sum (p sigma)^2 v^2          where P is rounded
   double* low;           // smallest value
@@ -88,7 +89,7 @@ struct ColumnSums {
 
 struct KeyWeights {
   const int64_t* key;
-  const double* p;
+  const double* rounding;  // r, relative part of the rounding of P
   const double* grow;    // p (e^delta - 1)
   const double* sigma2;  // (p sigma)^2, 0 where ties are summed apart
   int64_t n;
@@ -97,7 +98,7 @@ struct KeyWeights {
 ATTEST_VECTOR_CLONES
 void column_sums(const float* v, const double* o, int64_t dv, bool rounded, bool zeros, const KeyWeights w, const ColumnSums out) {
   const auto block = [&](int64_t d, int64_t width) __attribute__((always_inline)) {
-    Lanes spread{}, near{}, noise_spread{}, noise_abs{}, nonzero{}, center{}, low, high;
+    Lanes spread{}, near{}, near_abs{}, noise_spread{}, noise_abs{}, nonzero{}, center{}, low, high;
     std::memcpy(&center, o + d, sizeof(double) * static_cast<size_t>(width));
     std::memcpy(&low, out.low + d, sizeof(double) * static_cast<size_t>(width));
     std::memcpy(&high, out.high + d, sizeof(double) * static_cast<size_t>(width));
@@ -111,7 +112,8 @@ void column_sums(const float* v, const double* o, int64_t dv, bool rounded, bool
       low = value < low ? value : low;
       high = value > high ? value : high;
       if (rounded) {
-        near += w.p[j] * distance;
+        near += w.rounding[j] * distance;
+        near_abs += w.rounding[j] * ATTEST_ABS(value);
         noise_abs += w.sigma2[j] * (value * value);
       }
       if (zeros) nonzero += value != 0 ? Lanes{1, 1, 1, 1} : Lanes{};
@@ -119,6 +121,7 @@ void column_sums(const float* v, const double* o, int64_t dv, bool rounded, bool
     const size_t bytes = sizeof(double) * static_cast<size_t>(width);
     std::memcpy(out.spread + d, &spread, bytes);
     std::memcpy(out.near + d, &near, bytes);
+    std::memcpy(out.near_abs + d, &near_abs, bytes);
     std::memcpy(out.noise_spread + d, &noise_spread, bytes);
     std::memcpy(out.noise_abs + d, &noise_abs, bytes);
     std::memcpy(out.low + d, &low, bytes);
@@ -205,9 +208,13 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     return own + 2 * kF32Unit * (std::fabs(ds) + lag) + (1 + rescales) * exp_error;
   };
   Growth sum_growth{addition_unit(numerics)};
+  double own_most = 0;
+  out.own.resize(n);
   for (size_t j = 0; j < n; ++j) {
-    const double own = score_error(row, j, problem, sum_growth);
-    out.delta[j] = exponent_error(own, row.ds[j]);
+    const double own_error = score_error(row, j, problem, sum_growth);
+    out.own[j] = own_error;
+    own_most = std::max(own_most, own_error);
+    out.delta[j] = exponent_error(own_error, row.ds[j]);
     delta_most = std::max(delta_most, out.delta[j]);
     gain = std::max(gain, row.kappa[j] / out.delta[j]);
     p_kappa += row.p[j] * row.kappa[j];
@@ -225,14 +232,15 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   // Weights: p e^{+-delta}. The exponent may be large; e^delta - 1 then overflows to infinity, which the cap by
   // the distance to the far value takes back.
   out.grow.resize(n);
+  out.rounding.resize(n);
   out.flush.resize(n);
   out.sub.resize(n);
   out.sigma2.resize(n);
-  double l_low = 0, l_high = 0, l_flush = 0, l_sub = 0, grow_sum = 0;
+  double l_low = 0, l_high = 0, l_flush = 0, l_rounding = 0, grow_sum = 0;
   double l_low_lse = 0, l_high_lse = 0;
   double arguments_noise = 0;
+  double stagnation = 0;  // additions that lose their small term whole, always downward
   bool rare = false;  // some weight may be flushed or subnormal
-  const double noise_p = p_rel > 0 ? p_rel * p_rel : 0x1p-46;  // f32: the exponential's own 2^-23
   const double flush_margin = std::exp(std::min(700.0, 2 * delta_most + lag));
   const double scale = std::fabs(double{problem.scale});
   for (size_t j = 0; j < n; ++j) {
@@ -247,19 +255,24 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     grow_sum += out.grow[j];
     l_low += one_weight ? p : p * less;
     l_high += p + out.grow[j];
+    // A key at the maximum has P = 1 up to the rounding of the reference point, when its own tile is visited.
+    const double unit_p = row.ds[j] > -0x1p-30 && lag == 0 ? std::min(p_rel, 2 * (own_most + out.own[j]) + 3 * kF32Unit * (1 + std::fabs(row.m)) + exp_error) : p_rel;
+    out.rounding[j] = unit_p * high;
     // P rounded to its type: relative above the normal range, absolute below, and never by more than itself. `sub`
     // is what the absolute part adds to p_rel * p e^delta. Flushes are in the kernel's units, where its largest P is
     // about 1, whatever factor all weights share.
-    out.sub[j] = p_rel > 0 && p < 2 * p_normal * flush_margin ? std::max(0.0, std::min(high * (1 + p_rel), p_abs) - p_rel * high) : 0.0;
+    out.sub[j] = p_rel > 0 && p < 2 * p_normal * flush_margin ? std::max(0.0, std::min(high * (1 + p_rel), p_abs) - unit_p * high) : 0.0;
     out.flush[j] = p < kFlush * flush_margin ? std::min(kFlush, p * flush_margin) : 0.0;
     rare = rare || out.sub[j] > 0 || out.flush[j] > 0;
-    l_sub += out.sub[j];
+    l_rounding += out.rounding[j] + out.sub[j];
     l_flush += out.flush[j];
     // Independent noise of this weight: the rounding of P, the exponential, and the f32 roundings of its score.
     const double s = std::fabs(row.s[j]), x = affine ? std::fabs(row.x[j]) : 0.0;
     const double dot = row.dot_terms[j] > 1 ? row.dot_abs[j] * scale : 0.0;
     const double score_noise = kF32Unit * kF32Unit * (4 * row.ds[j] * row.ds[j] + s * s + x * x + row.dot_terms[j] * dot * dot);
-    out.sigma2[j] = p * p * (noise_p + 0x1p-46 + score_noise) / 3;
+    const double rounding = out.rounding[j] + out.sub[j];
+    out.sigma2[j] = (rounding * rounding + p * p * ((p_rel > 0 ? 0 : 0x1p-46) + 0x1p-46 + score_noise)) / 3;
+    if (p < 0x1p-22 * row.l) stagnation += std::min(1.0, p / (0x1p-24 * row.l));
     arguments_noise = std::max(arguments_noise, p * std::fabs(row.ds[j]));
   }
   double sink_grow = 0;
@@ -272,7 +285,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     l_high_lse += row.sink_p * std::exp(delta_sink);
   }
 
-  for (auto* v : {&out.spread, &out.near, &out.noise_spread, &out.noise_abs, &out.nonzero}) v->resize(columns);
+  for (auto* v : {&out.spread, &out.near, &out.near_abs, &out.noise_spread, &out.noise_abs, &out.nonzero}) v->resize(columns);
   out.flushed_abs.assign(columns, 0.0);
   out.sub_abs.assign(columns, 0.0);
   out.sub_spread.assign(columns, 0.0);
@@ -282,8 +295,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   noise_weight = out.sigma2;
   if (ties) std::fill(noise_weight.begin(), noise_weight.end(), 0.0);
   column_sums(head.v.data(), row.o_hi.data(), dv, p_rel > 0, head.v_has_zero,
-              {row.key.data(), row.p.data(), out.grow.data(), noise_weight.data(), static_cast<int64_t>(n)},
-              {out.spread.data(), out.near.data(), out.noise_spread.data(), out.noise_abs.data(), out.low.data(), out.high.data(), out.nonzero.data()});
+              {row.key.data(), out.rounding.data(), out.grow.data(), noise_weight.data(), static_cast<int64_t>(n)},
+              {out.spread.data(), out.near.data(), out.near_abs.data(), out.noise_spread.data(), out.noise_abs.data(), out.low.data(), out.high.data(), out.nonzero.data()});
   if (!head.v_has_zero) std::fill(out.nonzero.begin(), out.nonzero.end(), static_cast<double>(n));
   for (size_t j = 0; j < n && rare; ++j) {
     if (out.sub[j] == 0 && out.flush[j] == 0) continue;
@@ -332,6 +345,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.enclosure.resize(columns);
   out.variance.resize(columns);
   out.drift.resize(columns);
+  out.common.resize(columns);
   out.near_binade = false;
   const double blocks = std::ceil(static_cast<double>(n) / 16);
   for (size_t d = 0; d < columns; ++d) {
@@ -340,22 +354,27 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double magnitude = std::max(std::fabs(out.low[d]), std::fabs(out.high[d]));
     const double sink_spread = sink_grow * o_abs;
     const double theta = grown(unit, additions(out.nonzero[d], numerics) + rescales);
+    const bool one_way = !numerics.aligned_blocks && (out.low[d] >= 0 || out.high[d] <= 0);
     const double absolute = (out.flushed_abs[d] + (out.nonzero[d] + rescales + 1) * kFlush) * inverse_flush;
     // sum w |v| / sum w, where sum p e^delta |v| <= sum p |v| + sum p (e^delta - 1) (|v - O| + |O|).
     const double tail = row.o_abs[d] + out.spread[d] + o_abs * grow_sum;
     const double mass = std::isnan(tail) ? magnitude : std::min(tail * inverse, magnitude);
-    const double rounding_abs = p_rel > 0 ? p_rel * mass + std::min(out.sub_abs[d] * inverse, magnitude) : 0.0;
-    const double rounding_spread = p_rel > 0 ? p_rel * (out.near[d] + out.spread[d]) + out.sub_spread[d] : 0.0;
-    const double l_rounding = p_rel > 0 ? p_rel * l_high + l_sub : 0.0;
+    // Never more than the relative part of all the mass, whatever the weights became.
+    const double rounding_abs = p_rel > 0 ? std::min((out.near_abs[d] + out.sub_abs[d]) * inverse, (1 + p_rel) * magnitude) : 0.0;
+    const double rounding_spread = p_rel > 0 ? out.near[d] + out.sub_spread[d] : 0.0;
     // Errors that numerator and denominator share: of the weights, and of P's rounding where l sums it too.
     const auto value_error = [&](bool shared_rounding) {
       const double spread = out.spread[d] + sink_spread + (shared_rounding ? rounding_spread : 0.0);
       const double low = shared_rounding ? std::max(l_low - l_rounding, l_low / 2) : l_low;
       const double shared = std::isnan(spread) ? far : std::min(spread / low, far);
       const double rounding = shared_rounding ? 0.0 : rounding_abs;
-      const double own = theta * (mass + rounding) + rounding + absolute;
+      const double sums = theta * (mass + rounding), own = rounding + absolute;
       const double loss = phi < 0.5 ? phi / (1 - phi) : 2 * phi;
-      return shared + own * (1 + loss) + (o_abs + shared) * loss;
+      const double l_sums = (o_abs + shared) * loss;
+      // Sums of one sign that all round to nearest (2^-24 each way) or all truncate (2^-23 one way): the errors of
+      // numerator and denominator do not add up.
+      const double both = one_way ? std::max(sums, l_sums) + sums * loss : sums + l_sums;
+      return shared + own * (1 + loss) + both;
     };
     const double score_spread = (out.spread[d] + sink_spread) * inverse;
     out.score_part[d] = std::isnan(score_spread) ? far : std::min(score_spread, far);
@@ -391,13 +410,20 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, out.noise_abs[d]);
     if (one_weight && p_rel == 0) weights_noise = 0;
     weights_noise *= inverse_l * inverse_l;
-    // Shared noise: rescales and the rounded scale factor move all earlier weights together.
+    // Sums of O and l. Roundings of a sum are independent unless its terms repeat (ties) or are too small to count;
+    // then they all point one way. f32 outputs show every such rounding, so there the worst is taken.
+    const auto sum_noise = [&](double depth) {
+      const double one_way_steps = ties || p_rel == 0 ? depth : stagnation;
+      return depth + one_way_steps * one_way_steps;
+    };
     const double together = kF32Unit * mean_abs;
-    const double accumulation = (additions(out.nonzero[d], numerics) + additions(l_terms, numerics) + 2 * rescales) * together * together;
-    const double rescale_noise = (one_weight ? 0.0 : rescales + arguments_noise * arguments_noise) * together * together;
+    const double accumulation = (sum_noise(additions(out.nonzero[d], numerics)) + rescales) * together * together;
+    // What moves all columns together: l, the factors of the rescales, the rounded scale.
+    const double common = (sum_noise(additions(l_terms, numerics)) + rescales + (one_weight ? 0.0 : rescales + arguments_noise * arguments_noise)) * together * together;
+    out.common[d] = std::sqrt(common / 3);
     const double division = 0x1p-23 * o_abs;
     const double output = problem.type == DType::f32 ? 0.0 : ulp_at(problem.type, o_abs) / 2;
-    double variance = weights_noise + (accumulation + rescale_noise + division * division + output * output) / 3;
+    double variance = weights_noise + (accumulation + common + division * division + output * output) / 3;
     const double floor = together * together / 3;
     variance = std::max(variance, floor);
     const double subnormal = problem.type == DType::f16 ? 0.0 : (o_abs < 2 * kFlush ? kFlush : 0.0);
@@ -409,14 +435,14 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   // LSE = m + ln l: nothing is shared, so the rounding of the scale counts on m too.
   double delta_lse = std::max(std::log(l_high_lse / row.l), std::log(row.l / l_low_lse));
   if (std::isnan(delta_lse) || std::isinf(delta_lse)) delta_lse = delta_most;
-  const double l_round = may_round_l ? (p_rel * l_high + l_sub) / l_low : 0.0;
+  const double l_round = may_round_l ? l_rounding / l_low : 0.0;
   const double log_l = std::fabs(std::log(row.l));
   const double phi_loss = -std::log1p(-std::min(0.5, phi));
   out.lse = (delta_lse + phi_loss + l_round + 0x1p-22 * (1 + log_l + lag) + 3 * kF32Unit * (std::fabs(row.m) + lag) +
              0x1p-23 * std::fabs(row.lse) + kFlush) * kEnlarge;
 }
 
-Spectrum noise_spectrum(const Row& row, const HeadData& head, RowBound& bound) {
+Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, RowBound& bound) {
   const auto columns = static_cast<size_t>(head.dv);
   const size_t n = static_cast<size_t>(row.size());
   const bool ties = tie_groups(row, bound.group, bound.table);
@@ -441,13 +467,31 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, RowBound& bound) {
     add(bound.sigma2[order[at]]);
     at = end;
   }
-  // What the sources above leave of the predicted variance is independent per column.
+  // l, rescales and the scale move all columns together.
+  const auto judged = [&](size_t d) { return row.column_nonfinite[d] == 0; };
+  for (size_t a = 0; a < columns; ++a)
+    for (size_t b = 0; b < columns; ++b)
+      if (judged(a) && judged(b)) c[a * columns + b] += bound.common[a] * bound.common[b];
+  // What these sources leave of the predicted variance is a column's own: its output rounding and its sums. Columns
+  // whose results differ by a power of two, or by less than an eighth of an ulp, round alike.
+  std::vector<double> own(columns, 0.0);
   double trace = 0;
+  std::vector<std::pair<double, size_t>> fraction;
   for (size_t d = 0; d < columns; ++d) {
-    if (row.column_nonfinite[d]) continue;  // not judged, w is 0 there
-    double& diagonal = c[d * columns + d];
-    diagonal = std::max(diagonal, bound.variance[d]);
-    trace += diagonal;
+    if (!judged(d)) continue;
+    own[d] = std::max(0.0, bound.variance[d] - c[d * columns + d]);
+    trace += c[d * columns + d] + own[d];
+    int exponent;
+    fraction.emplace_back(std::fabs(std::frexp(row.o_hi[d], &exponent)), d);
+  }
+  std::sort(fraction.begin(), fraction.end());
+  const double close = std::ldexp(1.0, -significand_bits(type) - 3);
+  for (size_t at = 0; at < fraction.size();) {
+    size_t end = at + 1;
+    while (end < fraction.size() && fraction[end].first - fraction[end - 1].first <= close) ++end;
+    for (size_t a = at; a < end; ++a)
+      for (size_t b = at; b < end; ++b) c[fraction[a].second * columns + fraction[b].second] += std::sqrt(own[fraction[a].second] * own[fraction[b].second]);
+    at = end;
   }
   if (!(trace > 0)) return {};
   for (double& x : c) x /= trace;

@@ -72,7 +72,7 @@ struct Judge::Impl {
   };
 
   // Compares one normal row with what was seen; undecided where the double path cannot tell.
-  RowOutcome compare(const double* got, const double* got_lse, bool exactly, bool leaks) {
+  RowOutcome compare(DType type, const double* got, const double* got_lse, bool exactly, bool leaks) {
     RowOutcome out;
     const auto columns = static_cast<size_t>(head.dv);
     error.assign(columns, 0.0);
@@ -109,7 +109,7 @@ struct Judge::Impl {
       out.threshold = noise_threshold_equal_columns(static_cast<double>(columns));
       const bool near = std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20;
       if (out.noise > out.threshold || near) {
-        out.threshold = std::max(out.threshold, noise_threshold(noise_spectrum(row, head, bound)));
+        out.threshold = std::max(out.threshold, noise_threshold(noise_spectrum(row, head, type, bound)));
         if (!exactly && std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20) out.decided = false;
       }
     }
@@ -241,11 +241,11 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
 
         bool exactly = options.exact;
         me.refer(p, options.numerics, exactly);
-        Impl::RowOutcome outcome = me.compare(got, got_lse, exactly, leaks);
+        Impl::RowOutcome outcome = me.compare(p.type, got, got_lse, exactly, leaks);
         if (!outcome.decided) {
           exactly = true;
           me.refer(p, options.numerics, true);
-          outcome = me.compare(got, got_lse, true, leaks);
+          outcome = me.compare(p.type, got, got_lse, true, leaks);
         }
         if (exactly) ++v.rows_exact;
 

@@ -171,21 +171,30 @@ TEST(Judge, PlantedErrorsAroundTheBoundAreToldApart) {
   }
 }
 
-TEST(Judge, ADroppedKeyInALongFlatRowIsFoundByTheBudget) {
-  // 2048 equal scores, bf16, 64 random columns: one key missing moves O by 1/2048, far inside the worst case.
+TEST(Judge, ADroppedKeyInALongRowIsFoundByTheBudget) {
+  // 2048 keys, bf16, 64 random columns: one key of average weight missing moves O by 1/2048 of it, inside the worst case.
   Random r(5);
-  Problem p = Problem::make({.nk = 2048, .d = 16, .dv = 64}, DType::bf16);
-  for (int64_t n = 0; n < p.v.layout.count(); ++n) p.v.set_bits(n, from_double(DType::bf16, r.normal()));
+  Problem p = Problem::make({.nk = 2048, .d = 8, .dv = 64}, DType::bf16);
+  for (Tensor* t : {&p.q, &p.k, &p.v})
+    for (int64_t n = 0; n < t->layout.count(); ++n) t->set_bits(n, from_double(DType::bf16, (t == &p.q ? 0.25 : 1) * r.normal()));
   Judge judge;
   const Verdict right = judge(p, plain_kernel(p), {.numerics = strict(p.type)});
   EXPECT_TRUE(right.ok()) << right.detail;
+  std::vector<double> weight(2048);
+  double sum = 0;
+  for (int64_t j = 0; j < 2048; ++j) {
+    double dot = 0;
+    for (int64_t d = 0; d < 8; ++d) dot += p.q.get(0, 0, 0, d) * p.k.get(0, 0, j, d);
+    weight[static_cast<size_t>(j)] = j == 1000 ? 0.0 : std::exp(p.scale * dot);
+    sum += weight[static_cast<size_t>(j)];
+  }
   Observation seen = plain_kernel(p);
   for (int64_t d = 0; d < 64; ++d) {
-    double sum = 0;
-    for (int64_t j = 0; j < 2048; ++j) sum += j == 1000 ? 0.0 : p.v.get(0, 0, j, d);
-    seen.o[static_cast<size_t>(d)] = round_to(p.type, sum / 2047);
+    double o = 0;
+    for (int64_t j = 0; j < 2048; ++j) o += weight[static_cast<size_t>(j)] * p.v.get(0, 0, j, d);
+    seen.o[static_cast<size_t>(d)] = round_to(p.type, o / sum);
   }
-  seen.lse[0] = std::log(2048.0);
+  seen.lse.clear();
   const Verdict wrong = judge(p, seen, {.numerics = strict(p.type)});
   EXPECT_EQ(wrong.failures, 0) << "the worst-case bound does not see it";
   EXPECT_EQ(wrong.check, Check::budget) << wrong.worst_budget << " " << wrong.worst_budget_share;

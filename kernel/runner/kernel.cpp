@@ -107,6 +107,21 @@ void fill_arguments(const Problem& p, const Regions& r, uint8_t* base, int devic
   args.p_type = p.choice.p_type ? abi_type(*p.choice.p_type) : ATTEST_NO_TYPE;
 }
 
+bool packed(const Layout& l) {
+  int64_t expected = 1;
+  for (size_t k = 4; k-- > 0; expected *= l.extent[k])
+    if (l.extent[k] > 1 && l.stride[k] != expected) return false;
+  return true;
+}
+
+// Every row starts at a multiple of 16 bytes.
+bool aligned(const Layout& l, int64_t element_bytes) {
+  if (l.offset * element_bytes % 16 != 0) return false;
+  for (size_t k = 0; k < 3; ++k)
+    if (l.extent[k] > 1 && l.stride[k] * element_bytes % 16 != 0) return false;
+  return true;
+}
+
 // What the capability list already rules out.
 std::string outside_features(const Problem& p, const attest_kernel& t) {
   const auto needs = [&](bool used, uint32_t feature, const char* what) -> std::string {
@@ -118,14 +133,20 @@ std::string outside_features(const Problem& p, const attest_kernel& t) {
         needs(p.bias && p.bias->type == DType::f32, ATTEST_BIAS_F32 | (p.type == DType::f32 ? ATTEST_BIAS_INPUT_TYPE : 0), "bias in f32"),
         needs(p.bias && p.bias->type != DType::f32, ATTEST_BIAS_INPUT_TYPE, "bias in the input type"),
         needs(p.softcap > 0, ATTEST_SOFTCAP, "softcap"), needs(p.sink.has_value(), ATTEST_SINK, "a sink"),
-        needs(p.shape.hk != p.shape.hq, ATTEST_GROUPED_HEADS, "grouped heads")})
+        needs(p.shape.hk != p.shape.hq, ATTEST_GROUPED_HEADS, "grouped heads"),
+        needs(!packed(p.q.layout) || !packed(p.k.layout) || !packed(p.v.layout) || !packed(p.o) || !packed(p.lse), ATTEST_STRIDES,
+              "strides other than packed"),
+        needs(!aligned(p.q.layout, size_of(p.type)) || !aligned(p.k.layout, size_of(p.type)) ||
+                  !aligned(p.v.layout, size_of(p.type)) || !aligned(p.o, size_of(p.type)),
+              ATTEST_UNALIGNED, "rows that are not aligned to 16 bytes")})
     if (!why.empty()) return why;
   if (std::find(t.types, t.types + t.type_count, abi_type(p.type)) == t.types + t.type_count)
     return "the kernel does not take " + std::string(name_of(p.type));
   if (p.choice.tile_keys != 0 && t.tile_count == 0) return "the kernel offers no choice of tile size";
   if (p.choice.splits != 0 && t.split_count == 0) return "the kernel offers no choice of splits";
   if (p.choice.order != TileOrder::any && t.order_count == 0) return "the kernel offers no choice of tile order";
-  if (p.choice.p_type && t.p_type_count == 0) return "the kernel offers no choice of the type of P";
+  if (p.choice.p_type && std::find(t.p_types, t.p_types + t.p_type_count, abi_type(*p.choice.p_type)) == t.p_types + t.p_type_count)
+    return "the kernel does not offer P in " + std::string(name_of(*p.choice.p_type));
   return "";
 }
 
@@ -198,6 +219,11 @@ std::string table_fault(const attest_kernel& t) {
   if (t.supports == nullptr || t.forward == nullptr) return "lacks supports or forward";
   if (t.device != kDLCPU && t.device != kDLCUDA) return "names device type " + std::to_string(t.device) + ", expected CPU (1) or CUDA (2)";
   if (t.type_count == 0 || t.types == nullptr) return "lists no types";
+  const std::tuple<const char*, uint32_t, const void*> lists[] = {{"head_widths", t.head_width_count, t.head_widths}, {"tiles", t.tile_count, t.tiles},
+                                                                  {"splits", t.split_count, t.splits}, {"orders", t.order_count, t.orders},
+                                                                  {"p_types", t.p_type_count, t.p_types}};
+  for (const auto& [list, count, entries] : lists)
+    if (count > 0 && entries == nullptr) return std::string("counts ") + std::to_string(count) + " " + list + " but lists none";
   return "";
 }
 
@@ -323,7 +349,8 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
       a.args.trace = &a.trace;
     }
 
-    std::vector<uint8_t> before(plan.size, kGuardByte), after;
+    thread_local std::vector<uint8_t> before, after;  // images of the arena; kept, since fresh pages cost more than a small run
+    before.assign(plan.size, kGuardByte);
     const auto put = [&](const Plan::Region& region, const void* data) {
       if (region.bytes > 0) std::memcpy(before.data() + region.begin, data, region.bytes);
     };
@@ -387,7 +414,6 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
     bool finished = run_once(poison);
     if (finished && options.check_memory && !still_poison(poison).empty()) {
       // The poison may be the right result by chance: only what keeps two kinds of it was not written.
-      const std::vector<uint8_t> first = after;
       finished = run_once(poison == kSecondPoison ? kFirstPoison : kSecondPoison);
       if (finished) seen.unwritten = still_poison(poison == kSecondPoison ? kFirstPoison : kSecondPoison);
     }
@@ -453,6 +479,71 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
   return seen;
 }
 
+Merged Kernel::merge(const PartialStates& a, const PartialStates& b) const {
+  Merged out;
+  const attest_kernel& t = table();
+  if (t.merge == nullptr) return {RunStatus::unsupported, "the kernel offers no merge", {}};
+  const auto rows = static_cast<int64_t>(a.lse.size());
+  Plan plan;
+  struct State {
+    Plan::Region o, lse;
+    OwnedTensor o_tensor, lse_tensor;
+    attest_state state{};
+  } states[3];
+  for (State& s : states) {
+    s.o = plan.add(a.o.size() * 4);
+    s.lse = plan.add(a.lse.size() * 4);
+  }
+  try {
+    std::unique_ptr<Arena> arena = impl_->take_arena();
+    uint8_t* base = arena->reserve(plan.size);
+    const DLDataType f32 = dl_type(DType::f32);
+    Layout matrix, vector;
+    matrix.extent = {rows, a.width, 1, 1};
+    matrix.stride = {a.width, 1, 1, 1};
+    vector.extent = {rows, 1, 1, 1};
+    vector.stride = {1, 1, 1, 1};
+    for (State& s : states) {
+      s.state.o = s.o_tensor.make(base + s.o.begin, matrix, f32, t.device, 2);
+      s.state.lse = s.lse_tensor.make(base + s.lse.begin, vector, f32, t.device, 1);
+    }
+    std::vector<uint8_t> image(plan.size, kGuardByte);
+    const auto put = [&](const Plan::Region& region, const std::vector<float>& values) {
+      if (region.bytes > 0) std::memcpy(image.data() + region.begin, values.data(), region.bytes);
+    };
+    put(states[0].o, a.o);
+    put(states[0].lse, a.lse);
+    put(states[1].o, b.o);
+    put(states[1].lse, b.lse);
+    arena->upload(image.data(), image.size());
+    char message[256] = "";
+    attest_status status;
+    {
+      std::unique_lock lock(impl_->serial, std::defer_lock);
+      if (t.reentrant == 0) lock.lock();
+      status = t.merge(&states[0].state, &states[1].state, &states[2].state, arena->stream(), message, sizeof message);
+      arena->synchronise();
+    }
+    message[sizeof message - 1] = 0;
+    if (status != ATTEST_OK) {
+      out.status = status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed;
+      out.message = message[0] != 0 ? message : "the kernel gives no reason";
+    } else {
+      arena->download(image.data(), image.size());
+      out.state.width = a.width;
+      out.state.o.resize(a.o.size());
+      out.state.lse.resize(a.lse.size());
+      if (states[2].o.bytes > 0) std::memcpy(out.state.o.data(), image.data() + states[2].o.begin, states[2].o.bytes);
+      if (states[2].lse.bytes > 0) std::memcpy(out.state.lse.data(), image.data() + states[2].lse.begin, states[2].lse.bytes);
+    }
+    impl_->give_back(std::move(arena));
+  } catch (const DeviceError& e) {
+    out.status = RunStatus::crashed;
+    out.message = e.what();
+  }
+  return out;
+}
+
 Conventions Kernel::conventions() const {
   const attest_conventions& c = table().conventions;
   return {c.causal_top_left != 0, c.empty_row_o_nan != 0, c.empty_row_lse_inf != 0, c.nonfinite_v_leaks != 0, c.batch_dependent != 0, c.sink_first != 0};
@@ -489,6 +580,8 @@ Numerics Kernel::numerics(const Problem& p, Contract contract) const {
     if (d.exp_rel_error > 0) n.exp_rel_error = d.exp_rel_error;
     if (d.max_lag > 0) n.max_lag = d.max_lag;
     if (p.choice.p_type) n.p_type = *p.choice.p_type;
+  } else if (p.choice.p_type && *p.choice.p_type != DType::f32) {
+    n.p_type = *p.choice.p_type;  // asked for; P in f32 is finer than strict and gives no licence
   }
   if (p.choice.tile_keys > 0 && p.choice.tile_keys < n.tile) n.tile = p.choice.tile_keys;
   // Each split ends in a merge and may end in a tile that is not full.
