@@ -12,6 +12,7 @@ namespace attest {
 namespace {
 
 constexpr double kUnit = 0x1p-53;  // relative error of one double operation
+constexpr double kVanishes = -1000;  // e^-1000 is 0 in double and beside any bound
 
 // A value of at most 24 significand bits: its product with a float is exact in double.
 inline bool is_float(double x) { return (std::bit_cast<uint64_t>(x) & 0x1FFFFFFF) == 0; }
@@ -88,10 +89,27 @@ void enclose_row(const Problem& problem, const HeadData& head, const std::vector
   }
   if (row.has_sink) row.m = std::max(row.m, row.sink);
 
+  // A key that stays far below the maximum whatever the errors are has no weight; if one key remains, its error is
+  // shared by all there is.
+  double at_maximum = 0;
+  for (size_t j = 0; j < n; ++j)
+    if (row.s[j] == row.m) at_maximum = std::max(at_maximum, row.kappa[j]);
+  size_t remaining = row.has_sink ? 1 : 0, last = 0;
+  for (size_t j = 0; j < n; ++j) {
+    row.ds[j] = row.s[j] - row.m;
+    if (row.ds[j] + row.kappa[j] + at_maximum < kVanishes) {
+      row.kappa[j] = 0;
+      continue;
+    }
+    ++remaining;
+    last = j;
+  }
+  const double lse_kappa = at_maximum;
+  if (remaining == 1 && !row.has_sink) row.kappa[last] = 0;
+
   row.l = 0;
   double entropy = 0;  // sum p kappa
   for (size_t j = 0; j < n; ++j) {
-    row.ds[j] = row.s[j] - row.m;
     row.p[j] = std::exp(row.ds[j]);
     row.kappa[j] += row.ds[j] == 0 ? 0.0 : kUnit * (4 - row.ds[j]);  // exp within 2 ulp, its argument rounded
     row.l += row.p[j];
@@ -109,7 +127,7 @@ void enclose_row(const Problem& problem, const HeadData& head, const std::vector
   const double log_l = std::log(row.l);
   row.lse = row.m + log_l;
   // Here the error of the maximum counts: it is at most that of the key that attains it.
-  double m_error = 0;
+  double m_error = lse_kappa;
   for (size_t j = 0; j < n; ++j)
     if (row.ds[j] > -1e-3) m_error = std::max(m_error, row.kappa[j]);
   row.lse_error = 2 * kUnit * (std::fabs(row.m) + std::fabs(row.lse) + std::fabs(log_l)) + growth + 2 * entropy / row.l + 2 * m_error;
