@@ -30,7 +30,9 @@ double ulps_between(DType type, double got, double exact) {
   return std::isfinite(got) && std::isfinite(exact) ? std::fabs(got - exact) / ulp_at(type, exact) : kInfinity;
 }
 
-// The noise of the rows of one case that differ in their scores, pooled.
+// The noise of the rows of one case that differ in their scores, pooled. Rows whose output is mostly one value are left
+// out: others with the same value would round alike.
+constexpr double kSpreadWeights = 4;  // l of a row whose largest weight is at most a quarter
 struct Pool {
   double error2 = 0, variance = 0, variance2 = 0, largest = 0;
   std::unordered_set<uint64_t> seen;
@@ -298,7 +300,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           tally.fail(Check::budget, Disposition::incorrect,
                      format("row [b=%ld,h=%ld,i=%ld] has %.3g times the rounding noise that its inputs explain, threshold %.3g", long(b), long(h), long(i), outcome.noise, outcome.threshold));
         }
-        if (outcome.variance > 0 && std::isfinite(outcome.error2) && pool.seen.insert(hash_scores(row)).second) {
+        if (row.l >= kSpreadWeights && outcome.variance > 0 && std::isfinite(outcome.error2) && pool.seen.insert(hash_scores(row)).second) {
           pool.error2 += outcome.error2;
           pool.variance += outcome.variance;
           pool.variance2 += outcome.variance * outcome.variance;
