@@ -154,7 +154,6 @@ TEST(HostileJson, EveryOffenceNamesItsField) {
       {"mask", "[\"x.\", \"x\"]", "mask[1]: has 1 items"},
       {"mask", "[[0, 256]]", "mask[0][1]: must be a whole number from 0 to 255"},
       {"mask", "[[1, 1], \"x.\"]", "mask: dimension 2 is 2"},
-      {"mask", "\"x.\"", ""},
       {"mask", "[[0, \"x\"]]", "mask[0][1]"},
       {"bias", "[[1, 2, 3]]", "bias: dimension 3 is 3, expected 2 or 1"},
       {"bias_type", "\"f32\"", "bias_type: is given without bias"},
@@ -206,7 +205,7 @@ TEST(HostileJson, SizesAloneTakeNoMemory) {
       {R"({"attest_case": 1, "type": "f16", "score_unit": 0.5, "scores": [60000], "values": [[1]]})", "score number 0 divided by score_unit"},
       {R"({"attest_case": 1, "type": "f16", "scores": ["inf"], "values": [[1]]})", "scores[0]: must be a finite number"},
       // An empty problem of any size in its other directions.
-      {R"({"attest_case": 1, "type": "f32", "shape": {"B": 2147483648, "Hq": 2147483648, "Hk": 2147483648, "Nq": 0, "Nk": 0, "D": 2147483648, "Dv": 1}, "q": [], "k": [], "values": []})", "too large"},
+      {R"({"attest_case": 1, "type": "f32", "shape": {"B": 2147483648, "Hq": 2147483648, "Hk": 2147483648, "Nq": 0, "Nk": 0, "D": 2147483648, "Dv": 1}, "q": [], "k": [], "values": []})", "q: has or reaches more"},
       {R"({"attest_case": 1, "type": "f32", "shape": {"B": 1, "Hq": 1, "Hk": 1, "Nq": 1, "Nk": 1, "D": 1, "Dv": 1}, "q": [], "k": [], "values": []})", "q: is empty, but no size"},
   };
   for (const auto& [text, named] : table) expect_names(json_message(text), named, text);
@@ -357,25 +356,25 @@ void mutate(Bytes& bytes, std::mt19937_64& random) {
 TEST(Mutations, OfJsonNeverCrash) {
   std::mt19937_64 random(1);
   int refused = 0;
-  for (int n = 0; n < 20'000; ++n) {
+  for (int n = 0; n < 10'000; ++n) {
     std::string text = to_json(random_case(static_cast<uint64_t>(n % 200)));
     mutate(text, random);
     refused += !json_message(text).empty();
   }
-  EXPECT_GT(refused, 5000);
-  EXPECT_LT(refused, 20'000);
+  EXPECT_GT(refused, 2500);
+  EXPECT_LT(refused, 10'000);
 }
 
 TEST(Mutations, OfSafetensorsNeverCrash) {
   std::mt19937_64 random(2);
   int refused = 0;
-  for (int n = 0; n < 20'000; ++n) {
+  for (int n = 0; n < 10'000; ++n) {
     std::vector<uint8_t> bytes = to_safetensors(random_case(static_cast<uint64_t>(n % 200)));
     mutate(bytes, random);
     refused += !safetensors_message(bytes).empty();
   }
-  EXPECT_GT(refused, 5000);
-  EXPECT_LT(refused, 20'000);
+  EXPECT_GT(refused, 2500);
+  EXPECT_LT(refused, 10'000);
 }
 
 }  // namespace

@@ -36,11 +36,11 @@ std::vector<uint8_t> join(std::initializer_list<std::vector<uint8_t>> parts) {
   return all;
 }
 
-// save_file({"q": q, "k": k, "v": v}, path, metadata={"scale": "0.125"}) with q of shape [1, 1, 1, 2] and two keys:
-// the header's 216 bytes (0xd8) end in four spaces; tensors of one type lie in the order of their names.
-const std::string kPython = std::string("\xd8\0\0\0\0\0\0\0", 8) +
-    R"({"__metadata__":{"scale":"0.125"},"k":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[0,16]},)"
-    R"("q":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[16,24]},"v":{"dtype":"F32","shape":[1,1,2,1],"data_offsets":[24,32]}})" "   " +
+// save_file({"q": q, "k": k, "v": v}, path, metadata={"scale": "0.0625"}) with q of shape [1, 1, 1, 2] and two keys:
+// the header's 224 bytes (0xe0) end in seven spaces; tensors of one type lie in the order of their names.
+const std::string kPython = std::string("\xe0\0\0\0\0\0\0\0", 8) +
+    R"({"__metadata__":{"scale":"0.0625"},"k":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[0,16]},)"
+    R"("q":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[16,24]},"v":{"dtype":"F32","shape":[1,1,2,1],"data_offsets":[24,32]}})" "       " +
     std::string("\0\0\x80\x3f" "\0\0\0\x40" "\0\0\x40\x40" "\0\0\x80\x40"   // k = 1, 2, 3, 4
                 "\0\0\0\x3f" "\0\0\x80\xbf"                                   // q = 0.5, -1
                 "\0\0\xc0\x7f" "\0\0\x80\x7f", 32);                           // v = NaN, +inf
@@ -49,7 +49,7 @@ TEST(Safetensors, AFileSavedFromPythonIsACase) {
   const Problem p = parse_safetensors_case(bytes_of(kPython), "python").problem;
   EXPECT_EQ(p.shape, (Shape{1, 1, 1, 1, 2, 2, 1}));
   EXPECT_EQ(p.type, DType::f32);
-  EXPECT_EQ(p.scale, 0.125f);
+  EXPECT_EQ(p.scale, 0.0625f);
   EXPECT_EQ(p.k.get(0, 0, 1, 0), 3);
   EXPECT_EQ(p.q.get(0, 0, 0, 1), -1);
   EXPECT_EQ(p.v.bits(0), 0x7fc00000u);
