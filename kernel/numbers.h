@@ -2,7 +2,8 @@
 // ties to even, NaN stays NaN. Integer operations only.
 #pragma once
 
-#include "kernel/recurrence.h"
+#include "kernel/abi/attest_kernel.h"
+#include "kernel/elementary.h"
 
 namespace attest::numbers {
 
@@ -19,14 +20,12 @@ ATTEST_HOST_DEVICE float float_of(uint32_t u) {
 
 ATTEST_HOST_DEVICE float from_bf16(uint16_t u) { return float_of(static_cast<uint32_t>(u) << 16); }
 
+// Without a branch, so that loops over it become vector code: the product moves the exponent, exact for subnormals
+// too; infinities and NaN get their exponent back.
 ATTEST_HOST_DEVICE float from_f16(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
-  const uint32_t rest = h & 0x7FFF;
-  if (rest >= 0x7C00) return float_of(sign | 0x7F800000 | ((rest & 0x3FF) << 13) | ((rest & 0x3FF) != 0 ? 0x400000 : 0));
-  if (rest >= 0x0400) return float_of(sign | ((rest << 13) + 0x38000000));
-  // Subnormal: rest * 2^-24, exact in f32.
-  const float magnitude = static_cast<float>(rest) * 5.9604644775390625e-08f;
-  return float_of(sign | bits_of(magnitude));
+  const uint32_t rest = static_cast<uint32_t>(h & 0x7FFF) << 13;
+  const uint32_t special = rest >= (0x7C00u << 13) ? 0x7F800000u : 0u;
+  return float_of(bits_of(float_of(rest) * 5.192296858534828e33f) | special | static_cast<uint32_t>(h & 0x8000) << 16);  // 2^112
 }
 
 ATTEST_HOST_DEVICE uint16_t to_bf16(float x) {
@@ -50,6 +49,11 @@ ATTEST_HOST_DEVICE uint16_t to_f16(float x) {
   const uint32_t significand = (rest & 0x7FFFFF) | 0x800000;
   const uint32_t kept = significand >> drop, cut = significand & ((1u << drop) - 1), half = 1u << (drop - 1);
   return static_cast<uint16_t>(sign | (kept + (cut > half || (cut == half && (kept & 1)) ? 1 : 0)));
+}
+
+// Largest finite value of an attest_type.
+ATTEST_HOST_DEVICE double largest_finite(int32_t type) {
+  return type == ATTEST_F16 ? 65504.0 : static_cast<double>(float_of(type == ATTEST_BF16 ? 0x7F7F0000u : 0x7F7FFFFFu));
 }
 
 // A double to f32 without losing that it lay beside a tie of a narrower type: rounded to odd, so that a second

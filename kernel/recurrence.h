@@ -16,15 +16,9 @@
 // softmax" (2018); Dao et al., "FlashAttention" (2022).
 #pragma once
 
-#include <math.h>
 #include <stdint.h>
-#include <string.h>
 
-#if defined(__CUDACC__)
-#define ATTEST_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define ATTEST_HOST_DEVICE inline
-#endif
+#include "kernel/elementary.h"
 
 namespace attest {
 
@@ -50,7 +44,7 @@ struct Recurrence {
   // The score of a visible key.
   ATTEST_HOST_DEVICE static double score(double dot, float scale, float softcap, double bias) {
     double s = static_cast<double>(scale) * dot;
-    if (softcap > 0) s = softcap * tanh(s / softcap);
+    if (softcap > 0) s = softcap * elementary::tanh_of(s / softcap);
     return s + bias;
   }
   // The score of a masked key, whatever K and bias hold.
@@ -62,46 +56,28 @@ struct Recurrence {
   // The reference point after a tile.
   ATTEST_HOST_DEVICE static double new_maximum(double m, double tile_maximum) { return maximum(m, tile_maximum); }
 
+  // e^x for x <= 0 to f32: within 2^-24 relative, e^0 = 1, 0 below 2^-126.
+  ATTEST_HOST_DEVICE static float exponential(double x) { return static_cast<float>(elementary::exp_nonpositive(x)); }
+
   // exp(m_old - m_new): what a state from before a rise of the maximum is multiplied by.
   ATTEST_HOST_DEVICE static float rescale(double m_old, double m_new) {
-    return m_old == kMinusInfinity ? 0.0f : exp_nonpositive(m_old - m_new);
+    return m_old == kMinusInfinity ? 0.0f : exponential(m_old - m_new);
   }
   ATTEST_HOST_DEVICE static float rescale_l(double m_old, double m_new) { return rescale(m_old, m_new); }
   ATTEST_HOST_DEVICE static float rescale_o(double m_old, double m_new) { return rescale(m_old, m_new); }
 
   // P before it is rounded.
-  ATTEST_HOST_DEVICE static float weight(double score, double m) { return is_masked(score) ? 0.0f : exp_nonpositive(score - m); }
+  ATTEST_HOST_DEVICE static float weight(double score, double m) { return is_masked(score) ? 0.0f : exponential(score - m); }
 
   // One element of O, before it is rounded to the output type. A row that saw no key is 0.
   ATTEST_HOST_DEVICE static double normalise(double o, float l) { return l == 0.0f ? 0.0 : o / static_cast<double>(l); }
-  ATTEST_HOST_DEVICE static double log_sum_exp(double m, float l) { return l == 0.0f ? kMinusInfinity : m + log(static_cast<double>(l)); }
-
-  // e^x for x <= 0, to f32: within 2^-24 relative, e^0 = 1, 0 below 2^-126, NaN for NaN. Basic operations only, so
-  // that every compiler and processor gives the same bits. x = n ln 2 + r with |r| <= ln 2 / 2, then the series of e^r
-  // to r^9, whose rest is below 2^-35.
-  ATTEST_HOST_DEVICE static float exp_nonpositive(double x) {
-    if (x < -87.33654475055310) return 0.0f;  // -126 ln 2
-    constexpr double kShift = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
-    const double shifted = x * 1.4426950408889634 + kShift;
-    const double n = shifted - kShift;
-    const double r = (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
-    double e = 1.0 / 362880;
-    e = e * r + 1.0 / 40320;
-    e = e * r + 1.0 / 5040;
-    e = e * r + 1.0 / 720;
-    e = e * r + 1.0 / 120;
-    e = e * r + 1.0 / 24;
-    e = e * r + 1.0 / 6;
-    e = e * r + 0.5;
-    e = e * r + 1.0;
-    e = e * r + 1.0;
-    uint64_t bits, power;
-    memcpy(&power, &shifted, 8);
-    memcpy(&bits, &e, 8);
-    bits += power << 52;  // the low bits of `shifted` hold n
-    memcpy(&e, &bits, 8);
-    return x != x ? static_cast<float>(x) : static_cast<float>(e);
+  // O lies between the values, so what the sums left finite stays within the output type: rounding P and l may have
+  // taken a value beside the type's limit over it.
+  ATTEST_HOST_DEVICE static double within_type(double quotient, bool finite_sums, double largest) {
+    if (!finite_sums) return quotient;
+    return quotient > largest ? largest : quotient < -largest ? -largest : quotient;
   }
+  ATTEST_HOST_DEVICE static double log_sum_exp(double m, float l) { return l == 0.0f ? kMinusInfinity : m + elementary::ln_of(static_cast<double>(l)); }
 };
 
 }  // namespace attest

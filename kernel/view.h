@@ -5,6 +5,7 @@
 
 #include "kernel/abi/attest_kernel.h"
 #include "kernel/numbers.h"
+#include "kernel/recurrence.h"
 
 namespace attest {
 
@@ -17,14 +18,20 @@ struct View {
   ATTEST_HOST_DEVICE int64_t at(int64_t a, int64_t b, int64_t c, int64_t d) const {
     return a * stride[0] + b * stride[1] + c * stride[2] + d * stride[3];
   }
+  // Addresses are multiples of the element's size: device code may use one load.
+  template <class T>
+  ATTEST_HOST_DEVICE T load(int64_t index) const {
+#ifdef __CUDA_ARCH__
+    return reinterpret_cast<const T*>(data)[index];
+#else
+    T x;
+    memcpy(&x, data + static_cast<int64_t>(sizeof(T)) * index, sizeof(T));
+    return x;
+#endif
+  }
   ATTEST_HOST_DEVICE float value(int64_t index) const {
-    if (type == ATTEST_F32) {
-      float x;
-      memcpy(&x, data + 4 * index, 4);
-      return x;
-    }
-    uint16_t u;
-    memcpy(&u, data + 2 * index, 2);
+    if (type == ATTEST_F32) return load<float>(index);
+    const auto u = load<uint16_t>(index);
     return type == ATTEST_BF16 ? numbers::from_bf16(u) : numbers::from_f16(u);
   }
   // Rounds once to the view's type.

@@ -131,21 +131,28 @@ std::vector<std::vector<Regime>> by_axis(const std::vector<Regime>& regimes) {
 }
 
 // Pairs of pins for a long list: a regime of another axis, and a score regime that goes with it. A regime that
-// spoils patterns can be met with few others and rarely by chance: it comes three times in the cycle, and
-// brings the scores without a pattern, so that the other cases may hold those with one.
+// spoils patterns goes with few others and is rarely met by chance: it comes twice in the cycle, and brings the
+// scores that it leaves intact, so that the other cases may hold the rest.
 struct Pairs {
-  std::vector<Regime> others, patterned, plain;
+  std::vector<Regime> others, intact, rest;  // rest: mostly the scores that a spoiling regime cannot go with
 
   explicit Pairs(const std::vector<Regime>& regimes) {
     for (Regime r : regimes) {
-      if (axis_of(r) == Axis::score) (traits_of(r) & kPattern ? patterned : plain).push_back(r);
-      else others.insert(others.end(), traits_of(r) & kSpoils ? 3 : 1, r);
+      const uint32_t traits = traits_of(r);
+      if (axis_of(r) != Axis::score) {
+        others.insert(others.end(), traits & (kSpoils | kCarriesScores) ? 2 : 1, r);
+      } else if (traits & (kPattern | kNonFinite)) {
+        rest.insert(rest.end(), kShare, r);
+      } else {
+        intact.push_back(r);
+        rest.push_back(r);
+      }
     }
   }
 
   std::vector<Regime> pins(uint64_t index) const {
     const Regime other = others[index % others.size()];
-    const std::vector<Regime>& scores = traits_of(other) & kSpoils || patterned.empty() ? plain : patterned;
+    const std::vector<Regime>& scores = traits_of(other) & kSpoils ? intact : rest;
     for (size_t n = 0; n < scores.size(); ++n) {
       const Regime score = scores[(index + index / others.size() + n) % scores.size()];
       if (compatible(other, score)) return {other, score};
@@ -153,11 +160,14 @@ struct Pairs {
     return {other};
   }
 
-  // Cases in which each patterned score has its turn; by then the others have had theirs, by pin or by chance.
+  // Cases in which each of `rest` has its turn; by then the others have had theirs, by pin or by chance.
   int64_t cycle() const {
     const auto spoiling = static_cast<size_t>(std::count_if(others.begin(), others.end(), [](Regime r) { return traits_of(r) & kSpoils; }));
-    return static_cast<int64_t>(patterned.size() * others.size() / (others.size() - spoiling));
+    return static_cast<int64_t>(rest.size() * others.size() / (others.size() - spoiling) / kShare);
   }
+
+ private:
+  static constexpr size_t kShare = 3;
 };
 
 }  // namespace
@@ -166,7 +176,7 @@ int64_t Property::first_cases(const Target& target) const {
   const std::vector<Regime> list = needed(target);
   if (list.empty()) return enough;
   if (list.size() <= kFewRegimes) return enough * static_cast<int64_t>(by_axis(list).front().size());
-  return enough * Pairs(list).cycle() * 11 / 10;  // where no score of the turn goes with the other, one is lost
+  return enough * Pairs(list).cycle() * 23 / 20;  // where a score does not go with its partner, its turn is lost
 }
 
 Generated Property::make(Choices& choices, uint64_t index, const Target& target) const {

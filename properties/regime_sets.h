@@ -20,11 +20,11 @@ inline constexpr std::string_view all[] = {
 inline constexpr Names combined = {"combined_masks", "causal_window", "random_scores"};
 inline constexpr Names empty = {"fully_masked_row", "length_zero", "no_keys"};
 inline constexpr Names masked_payload = {"non_finite_payload", "key_lengths", "trailing_tiles_masked", "random_scores"};
-inline constexpr Names masked_tiles = {"leading_tiles_masked", "middle_tiles_masked", "trailing_tiles_masked", "sawtooth"};
+inline constexpr Names masked_tiles = {"leading_tiles_masked", "middle_tiles_masked", "sawtooth"};
 inline constexpr Names empty_splits = {"trailing_tiles_masked", "sawtooth"};
 inline constexpr Names masked_keys = {"key_lengths", "random_mask", "max_last_tile"};
 inline constexpr Names boolean_mask = {"random_mask", "max_last_tile"};
-inline constexpr Names unmasked = {"no_mask", "causal", "max_middle_tile"};
+inline constexpr Names unmasked = {"no_mask", "max_middle_tile"};
 inline constexpr Names causal = {"causal", "causal_window", "random_scores"};
 
 // Where the maximum moves, and where many keys share the mass.

@@ -485,7 +485,7 @@ CaseResult must_differ_judge(const Problem& p, Choices& choices, const PropertyC
 namespace definitions {
 
 const Definition tile_size{.regimes = regime_sets::needles, .not_covered = tile_size_not_covered, .judge = tile_size_judge};
-const Definition tile_order{.regimes = regime_sets::either_way, .not_covered = tile_order_not_covered, .judge = tile_order_judge};
+const Definition tile_order{.regimes = regime_sets::last_tile, .not_covered = tile_order_not_covered, .judge = tile_order_judge};
 const Definition split_count{.regimes = regime_sets::empty_splits, .not_covered = split_count_not_covered, .judge = split_count_judge};
 const Definition bias_minus_infinity_for_mask{
     .regimes = regime_sets::boolean_mask, .not_covered = bias_for_mask_not_covered, .judge = bias_for_mask_judge};

@@ -17,6 +17,7 @@ constexpr double kF32Unit = 0x1p-24;          // half a unit in the last place o
 constexpr double kBlockFactor = 1.25;         // an aligned block costs 2^-23 + 2^-25 per addition at most
 constexpr double kFlush = 0x1p-126;           // results below may become 0
 constexpr double kEnlarge = 1 + 0x1p-36;      // covers the rounding of the sums in this file
+constexpr double kVanishes = -1000;           // e^-1000 is 0 beside any bound
 constexpr double kTanhError = 0x1p-21;
 constexpr double kDivisionUlps = 2;
 constexpr double kNoiseRateLog = 20.723265836946411;  // ln(1e9)
@@ -239,13 +240,17 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   double l_low = 0, l_high = 0, l_flush = 0, l_rounding = 0, grow_sum = 0;
   double l_low_lse = 0, l_high_lse = 0;
   double arguments_noise = 0;
+  double stagnation = 0;  // additions that lose their small term whole, always downward
   bool rare = false;  // some weight may be flushed or subnormal
   const double flush_margin = std::exp(std::min(700.0, 2 * delta_most + lag));
   const double scale = std::fabs(double{problem.scale});
   for (size_t j = 0; j < n; ++j) {
-    const double p = row.p[j], delta = out.delta[j];
+    const double delta = out.delta[j];
+    // Even the largest weight that the key may have is 0 beside that of the maximum.
+    const bool vanishes = row.ds[j] + delta + delta_most < kVanishes;
+    const double p = vanishes ? 0.0 : row.p[j];
     // e^delta - 1 from above and e^-delta from below; for small delta by the first terms of the series.
-    const double more = delta < 0x1p-8 ? delta * (1 + 0.51 * delta) : std::expm1(delta);
+    const double more = vanishes ? 0.0 : delta < 0x1p-8 ? delta * (1 + 0.51 * delta) : std::expm1(delta);
     const double less = delta < 0x1p-8 ? 1 - delta : std::exp(-delta);
     const double high = p * (1 + more);
     l_low_lse += p * less;
@@ -269,7 +274,9 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double s = std::fabs(row.s[j]), x = affine ? std::fabs(row.x[j]) : 0.0;
     const double dot = row.dot_terms[j] > 1 ? row.dot_abs[j] * scale : 0.0;
     const double score_noise = kF32Unit * kF32Unit * (4 * row.ds[j] * row.ds[j] + s * s + x * x + row.dot_terms[j] * dot * dot);
-    out.sigma2[j] = p * p * ((p_rel > 0 ? unit_p * unit_p : 0x1p-46) + 0x1p-46 + score_noise) / 3;
+    const double rounding = out.rounding[j] + out.sub[j];
+    out.sigma2[j] = (rounding * rounding + p * p * ((p_rel > 0 ? 0 : 0x1p-46) + 0x1p-46 + score_noise)) / 3;
+    if (p < 0x1p-22 * row.l) stagnation += std::min(1.0, p / (0x1p-24 * row.l));
     arguments_noise = std::max(arguments_noise, p * std::fabs(row.ds[j]));
   }
   double sink_grow = 0;
@@ -342,6 +349,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.enclosure.resize(columns);
   out.variance.resize(columns);
   out.drift.resize(columns);
+  out.common.resize(columns);
   out.near_binade = false;
   const double blocks = std::ceil(static_cast<double>(n) / 16);
   for (size_t d = 0; d < columns; ++d) {
@@ -375,8 +383,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double score_spread = (out.spread[d] + sink_spread) * inverse;
     out.score_part[d] = std::isnan(score_spread) ? far : std::min(score_spread, far);
     // What the double path's own errors of p make of O.
-    const double by_gain = gain * score_spread, by_far = far * p_kappa * inverse;
-    out.enclosure[d] = !row.enclosed ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
+    const double by_gain = gain * score_spread, by_far = far * p_kappa / row.l;
+    out.enclosure[d] = !row.enclosed || p_kappa == 0 ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
     double error = 0;
     if (may_keep_l) error = std::max(error, value_error(false));
     if (may_round_l) error = std::max(error, value_error(true));
@@ -391,10 +399,11 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     if (row.enclosed) {
       // Units in the last place jump at powers of two; the exact path decides where one is too near to call.
       const double blur = 2 * (out.enclosure[d] + row.o_sum_error[d]) + error * 0x1p-36;
+      // (Below 2^-100 there is one unit, or none that matters.)
       for (double edge : {before, after})
-        if (edge > 0 && n > 1 && std::fabs(edge - std::ldexp(1.0, static_cast<int>(std::lround(std::log2(edge))))) <= blur)
+        if (edge > 0x1p-100 && n > 1 && std::fabs(edge - std::ldexp(1.0, static_cast<int>(std::lround(std::log2(edge))))) <= blur)
           out.near_binade = true;
-      if (std::fabs(least - kFlush) <= blur + kFlush * 0x1p-40) out.near_binade = true;
+      if (o_abs > 0 && problem.type != DType::f16 && std::fabs(least - kFlush) <= blur) out.near_binade = true;
     }
     out.o[d] = total * kEnlarge;
     out.range[d] = std::max(0.0, out.high[d] - out.low[d]);
@@ -406,13 +415,20 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, out.noise_abs[d]);
     if (one_weight && p_rel == 0) weights_noise = 0;
     weights_noise *= inverse_l * inverse_l;
-    // Shared noise: rescales and the rounded scale factor move all earlier weights together.
+    // Sums of O and l. Roundings of a sum are independent unless its terms repeat (ties) or are too small to count;
+    // then they all point one way. f32 outputs show every such rounding, so there the worst is taken.
+    const auto sum_noise = [&](double depth) {
+      const double one_way_steps = ties || p_rel == 0 ? depth : stagnation;
+      return depth + one_way_steps * one_way_steps;
+    };
     const double together = kF32Unit * mean_abs;
-    const double accumulation = (additions(out.nonzero[d], numerics) + additions(l_terms, numerics) + 2 * rescales) * together * together;
-    const double rescale_noise = (one_weight ? 0.0 : rescales + arguments_noise * arguments_noise) * together * together;
+    const double accumulation = (sum_noise(additions(out.nonzero[d], numerics)) + rescales) * together * together;
+    // What moves all columns together: l, the factors of the rescales, the rounded scale.
+    const double common = (sum_noise(additions(l_terms, numerics)) + rescales + (one_weight ? 0.0 : rescales + arguments_noise * arguments_noise)) * together * together;
+    out.common[d] = std::sqrt(common / 3);
     const double division = 0x1p-23 * o_abs;
     const double output = problem.type == DType::f32 ? 0.0 : ulp_at(problem.type, o_abs) / 2;
-    double variance = weights_noise + (accumulation + rescale_noise + division * division + output * output) / 3;
+    double variance = weights_noise + (accumulation + common + division * division + output * output) / 3;
     const double floor = together * together / 3;
     variance = std::max(variance, floor);
     const double subnormal = problem.type == DType::f16 ? 0.0 : (o_abs < 2 * kFlush ? kFlush : 0.0);
@@ -431,7 +447,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
              0x1p-23 * std::fabs(row.lse) + kFlush) * kEnlarge;
 }
 
-Spectrum noise_spectrum(const Row& row, const HeadData& head, RowBound& bound) {
+Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, RowBound& bound) {
   const auto columns = static_cast<size_t>(head.dv);
   const size_t n = static_cast<size_t>(row.size());
   const bool ties = tie_groups(row, bound.group, bound.table);
@@ -456,13 +472,31 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, RowBound& bound) {
     add(bound.sigma2[order[at]]);
     at = end;
   }
-  // What the sources above leave of the predicted variance is independent per column.
+  // l, rescales and the scale move all columns together.
+  const auto judged = [&](size_t d) { return row.column_nonfinite[d] == 0; };
+  for (size_t a = 0; a < columns; ++a)
+    for (size_t b = 0; b < columns; ++b)
+      if (judged(a) && judged(b)) c[a * columns + b] += bound.common[a] * bound.common[b];
+  // What these sources leave of the predicted variance is a column's own: its output rounding and its sums. Columns
+  // whose results differ by a power of two, or by less than an eighth of an ulp, round alike.
+  std::vector<double> own(columns, 0.0);
   double trace = 0;
+  std::vector<std::pair<double, size_t>> fraction;
   for (size_t d = 0; d < columns; ++d) {
-    if (row.column_nonfinite[d]) continue;  // not judged, w is 0 there
-    double& diagonal = c[d * columns + d];
-    diagonal = std::max(diagonal, bound.variance[d]);
-    trace += diagonal;
+    if (!judged(d)) continue;
+    own[d] = std::max(0.0, bound.variance[d] - c[d * columns + d]);
+    trace += c[d * columns + d] + own[d];
+    int exponent;
+    fraction.emplace_back(std::fabs(std::frexp(row.o_hi[d], &exponent)), d);
+  }
+  std::sort(fraction.begin(), fraction.end());
+  const double close = std::ldexp(1.0, -significand_bits(type) - 3);
+  for (size_t at = 0; at < fraction.size();) {
+    size_t end = at + 1;
+    while (end < fraction.size() && fraction[end].first - fraction[end - 1].first <= close) ++end;
+    for (size_t a = at; a < end; ++a)
+      for (size_t b = at; b < end; ++b) c[fraction[a].second * columns + fraction[b].second] += std::sqrt(own[fraction[a].second] * own[fraction[b].second]);
+    at = end;
   }
   if (!(trace > 0)) return {};
   for (double& x : c) x /= trace;

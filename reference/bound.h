@@ -19,6 +19,7 @@ struct RowBound {
   std::vector<double> variance;     // [Dv] predicted variance of the rounding errors
   std::vector<double> drift;        // [Dv] how far truncating accumulators may pull O toward zero
   std::vector<double> enclosure;    // [Dv] what the double path's errors of p make of O, 0 in the exact path
+  std::vector<double> common;       // [Dv] deviation that all columns share, part of the variance
   bool near_binade = false;         // a half-ulp term hangs on a comparison too close for the double path
 
   // Scratch, per key and per column.
@@ -35,7 +36,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
 struct Spectrum {
   double sum_squares = 1, largest = 1;
 };
-Spectrum noise_spectrum(const Row& row, const HeadData& head, RowBound& bound);
+Spectrum noise_spectrum(const Row& row, const HeadData& head, DType output, RowBound& bound);
 
 // 1 + 2 sqrt(t sum lambda^2) + 2 t lambda_max with t = ln(1/rate), rate = 1e-9 per row: the value that a
 // weighted chi-square, or a sum of independent sub-Gaussian errors, exceeds with that rate at most.

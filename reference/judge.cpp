@@ -30,7 +30,9 @@ double ulps_between(DType type, double got, double exact) {
   return std::isfinite(got) && std::isfinite(exact) ? std::fabs(got - exact) / ulp_at(type, exact) : kInfinity;
 }
 
-// The noise of the rows of one case that differ in their scores, pooled.
+// The noise of the rows of one case that differ in their scores, pooled. Rows whose output is mostly one value are left
+// out: others with the same value would round alike.
+constexpr double kSpreadWeights = 4;  // l of a row whose largest weight is at most a quarter
 struct Pool {
   double error2 = 0, variance = 0, variance2 = 0, largest = 0;
   std::unordered_set<uint64_t> seen;
@@ -72,7 +74,7 @@ struct Judge::Impl {
   };
 
   // Compares one normal row with what was seen; undecided where the double path cannot tell.
-  RowOutcome compare(const double* got, const double* got_lse, bool exactly, bool leaks) {
+  RowOutcome compare(DType type, const double* got, const double* got_lse, bool exactly, bool leaks) {
     RowOutcome out;
     const auto columns = static_cast<size_t>(head.dv);
     error.assign(columns, 0.0);
@@ -109,7 +111,7 @@ struct Judge::Impl {
       out.threshold = noise_threshold_equal_columns(static_cast<double>(columns));
       const bool near = std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20;
       if (out.noise > out.threshold || near) {
-        out.threshold = std::max(out.threshold, noise_threshold(noise_spectrum(row, head, bound)));
+        out.threshold = std::max(out.threshold, noise_threshold(noise_spectrum(row, head, type, bound)));
         if (!exactly && std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20) out.decided = false;
       }
     }
@@ -241,11 +243,11 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
 
         bool exactly = options.exact;
         me.refer(p, options.numerics, exactly);
-        Impl::RowOutcome outcome = me.compare(got, got_lse, exactly, leaks);
+        Impl::RowOutcome outcome = me.compare(p.type, got, got_lse, exactly, leaks);
         if (!outcome.decided) {
           exactly = true;
           me.refer(p, options.numerics, true);
-          outcome = me.compare(got, got_lse, true, leaks);
+          outcome = me.compare(p.type, got, got_lse, true, leaks);
         }
         if (exactly) ++v.rows_exact;
 
@@ -298,7 +300,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           tally.fail(Check::budget, Disposition::incorrect,
                      format("row [b=%ld,h=%ld,i=%ld] has %.3g times the rounding noise that its inputs explain, threshold %.3g", long(b), long(h), long(i), outcome.noise, outcome.threshold));
         }
-        if (outcome.variance > 0 && std::isfinite(outcome.error2) && pool.seen.insert(hash_scores(row)).second) {
+        if (row.l >= kSpreadWeights && outcome.variance > 0 && std::isfinite(outcome.error2) && pool.seen.insert(hash_scores(row)).second) {
           pool.error2 += outcome.error2;
           pool.variance += outcome.variance;
           pool.variance2 += outcome.variance * outcome.variance;

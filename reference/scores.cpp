@@ -91,7 +91,8 @@ double bias_of(const Problem& p, int64_t b, int64_t h, int64_t i, int64_t j) {
 
 namespace {
 
-// What a non-finite product makes of the dot product, in any order of summation, and of the score.
+// What a non-finite product makes of the dot product, in any order of summation, and of the score. An infinite argument
+// of the softcap's tanh is beyond the range: whether it counts as the cap is not promised.
 double nonfinite_score(const Problem& p, const double* q, const float* k, double bias, bool& in_range) {
   double sum = 0, finite = 0;
   for (int64_t c = 0; c < p.shape.d; ++c) {
@@ -101,7 +102,10 @@ double nonfinite_score(const Problem& p, const double* q, const float* k, double
   }
   if (!(finite < 0x1p126) || !(std::fabs(double{p.scale}) * finite < 0x1p126)) in_range = false;
   const double x = double{p.scale} * sum;
-  if (p.softcap > 0 && !std::isnan(x)) in_range = false;  // an infinite argument of tanh: not promised
+  if (p.softcap > 0 && !std::isnan(x)) {
+    in_range = false;
+    return 0;
+  }
   return x + bias;
 }
 
@@ -129,8 +133,7 @@ void classify(const Problem& p, const Conventions& conventions, const HeadData& 
     const Dot dot = dot_product(q, head.k_row(j), head.d, dense);
     if (!std::isfinite(dot.abs)) {
       const double s = nonfinite_score(p, q, head.k_row(j), bias, in_range);
-      if (s == -infinity) continue;
-      nan = true;
+      if (std::isnan(s) || s == infinity) nan = true;
       continue;
     }
     if (!std::isfinite(bias)) {

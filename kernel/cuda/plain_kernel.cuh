@@ -36,10 +36,11 @@ __device__ __forceinline__ float warp_sum(float x) {
   return x;
 }
 
-// One key's dot product. Both factors have at most 24 bits, so the fused multiply-add rounds the addition alone. f32
-// inputs are summed in double: the strict model leaves no room for a product of two 24-bit numbers rounded to f32.
+// One key's dot product. f16 in f32, where products are exact and the fused multiply-add rounds the addition alone.
+// The others in double: the strict model leaves no room for a product of two 24-bit numbers rounded to f32, and the
+// products of bf16 values may lie below f32's range while a large scale brings them back.
 __device__ __forceinline__ double dot_product(const Call& c, int64_t q, int64_t k) {
-  if (c.q.type == ATTEST_F32) {
+  if (c.q.type != ATTEST_F16) {
     double sum = 0;
     for (int64_t d = 0; d < c.d; ++d) sum = fma(static_cast<double>(c.q.value(q + d)), static_cast<double>(c.k.value(k + d)), sum);
     return sum;
@@ -158,13 +159,16 @@ __device__ void merge_sink(const Call& c, int64_t h, State& state, Sum (&o)[kCol
 template <class Sum>
 __device__ void finish_row(const Call& c, int64_t b, int64_t h, int64_t row, State state, Sum (&o)[kColumns], const Tile& tile, int lane) {
   merge_sink(c, h, state, o);
+  const double largest = numbers::largest_finite(c.o.type);
+  const auto store = [&](int n, double sum, float l) {
+    c.o.store(c.o.at(b, h, row, n * kWarp + lane), Recurrence::within_type(Recurrence::normalise(sum, l), isfinite(sum), largest));
+  };
   bool overflowed = false;
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
-    const int d = n * kWarp + lane;
-    if (d >= c.dv) continue;
+    if (n * kWarp + lane >= c.dv) continue;
     overflowed = overflowed || !isfinite(o[n]);
-    c.o.store(c.o.at(b, h, row, d), Recurrence::normalise(o[n], state.l));
+    store(n, o[n], state.l);
   }
   if (sizeof(Sum) == 4 && isfinite(state.l) && __any_sync(~0u, overflowed)) {
     double wide[kColumns], part[kColumns];
@@ -176,7 +180,7 @@ __device__ void finish_row(const Call& c, int64_t b, int64_t h, int64_t row, Sta
     merge_sink(c, h, again, wide);
 #pragma unroll
     for (int n = 0; n < kColumns; ++n)
-      if (n * kWarp + lane < c.dv && !isfinite(o[n])) c.o.store(c.o.at(b, h, row, n * kWarp + lane), Recurrence::normalise(wide[n], again.l));
+      if (n * kWarp + lane < c.dv && !isfinite(o[n])) store(n, wide[n], again.l);
   }
   if (c.has_lse && lane == 0) c.lse.store(c.lse.at(b, h, row, 0), Recurrence::log_sum_exp(state.m, state.l));
 }

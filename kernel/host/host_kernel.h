@@ -2,7 +2,7 @@
 // contract. A template over the steps of the recurrence (kernel/recurrence.h): tests replace a step by deriving from
 // Recurrence and hiding it.
 //
-// Sums: scores in f32 lanes for 16-bit inputs and in double for f32; l in f32; O in f32 where P has 16 bits and in
+// Sums: scores in f32 lanes for f16 and in double for the types whose products leave f32; l in f32; O in f32 where P has 16 bits and in
 // double where P is kept in f32. A column of O that overflows f32 although its result fits is summed again in double.
 // Not written for speed on large problems; for many small ones it is quick. Reentrant.
 // Example: const attest_kernel* table = host_kernel_table<Recurrence>("host");
@@ -103,7 +103,8 @@ class HostKernel {
         memcpy(row, from.data + 4 * at, static_cast<size_t>(4 * width));
         continue;
       }
-      for (int64_t d = 0; d < width; ++d) row[d] = from.value(at + d);
+      if (from.type == ATTEST_BF16) widen_bf16(from.data + 2 * at, width, row);
+      else widen_f16(from.data + 2 * at, width, row);
     }
   }
 
@@ -116,7 +117,10 @@ class HostKernel {
     for (int64_t d = 0; d < c_.d; ++d) s_.q[static_cast<size_t>(d)] = c_.q.value(c_.q.at(b, h, row, d));
     const bool wide = c_.p_type == ATTEST_F32;
     const Softmax state = wide ? attend_in(b, h, row, s_.o64, s_.part64, true) : attend_in(b, h, row, s_.o32, s_.part32, true);
-    const auto store = [&](int64_t d, double o) { c_.o.store(c_.o.at(b, h, row, d), Steps::normalise(o, state.l)); };
+    const double largest = numbers::largest_finite(c_.o.type);
+    const auto store = [&](int64_t d, double o) {
+      c_.o.store(c_.o.at(b, h, row, d), Steps::within_type(Steps::normalise(o, state.l), std::isfinite(o), largest));
+    };
     bool overflowed = false;
     for (int64_t d = 0; d < c_.dv; ++d) {
       const double o = wide ? s_.o64[static_cast<size_t>(d)] : static_cast<double>(s_.o32[static_cast<size_t>(d)]);
@@ -197,7 +201,7 @@ class HostKernel {
   // Scores of keys [first, last); returns their maximum.
   double score_tile(int64_t b, int64_t h, int64_t row, int64_t first, int64_t last, const Recurrence::KeyRange& range) {
     double maximum = Recurrence::kMinusInfinity;
-    const bool narrow = c_.q.type != ATTEST_F32;
+    const bool narrow = c_.q.type == ATTEST_F16;
     for (int64_t j = first; j < last; ++j) {
       double s = Steps::masked_score();
       const bool visible = j >= range.begin && j < range.end && (!c_.has_mask || c_.mask.data[c_.mask.at(b, h, row, j)] != 0);

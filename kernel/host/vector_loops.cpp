@@ -1,5 +1,9 @@
 #include "kernel/host/vector_loops.h"
 
+#include <cstring>
+
+#include "kernel/numbers.h"
+
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__) && defined(__OPTIMIZE__)
 #define VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
@@ -24,6 +28,21 @@ inline __attribute__((always_inline)) Sum dot(const float* q, const float* k, in
 }
 
 }  // namespace
+
+VECTOR_CLONES void widen_f16(const uint8_t* __restrict from, int64_t n, float* __restrict to) {
+  for (int64_t d = 0; d < n; ++d) {
+    uint16_t u;
+    std::memcpy(&u, from + 2 * d, 2);
+    to[d] = numbers::from_f16(u);
+  }
+}
+VECTOR_CLONES void widen_bf16(const uint8_t* __restrict from, int64_t n, float* __restrict to) {
+  for (int64_t d = 0; d < n; ++d) {
+    uint16_t u;
+    std::memcpy(&u, from + 2 * d, 2);
+    to[d] = numbers::from_bf16(u);
+  }
+}
 
 VECTOR_CLONES float dot_narrow(const float* q, const float* k, int64_t d) { return dot<float, 16>(q, k, d); }
 VECTOR_CLONES double dot_wide(const float* q, const float* k, int64_t d) { return dot<double, 8>(q, k, d); }

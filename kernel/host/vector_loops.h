@@ -1,4 +1,4 @@
-// vector_loops.h: the two loops in which the host kernel spends its time.
+// vector_loops.h: the loops in which the host kernel spends its time.
 //
 // The order of every sum is fixed, in lanes, and nothing is contracted, so that each instruction set, compiler and
 // optimisation level gives the same bits.
@@ -8,7 +8,12 @@
 
 namespace attest::host {
 
-// sum q_d k_d. The products of 16-bit values are exact in float, those of floats in double.
+// n values of f16 or bf16, at any address, to float.
+void widen_f16(const uint8_t* from, int64_t n, float* to);
+void widen_bf16(const uint8_t* from, int64_t n, float* to);
+
+// sum q_d k_d. The products of f16 values are exact in float; those of floats need the digits of double, those of bf16
+// values its range: 2^-266 times a scale of 2^127 may still tell two keys apart when others are as small.
 float dot_narrow(const float* q, const float* k, int64_t d);
 double dot_wide(const float* q, const float* k, int64_t d);
 

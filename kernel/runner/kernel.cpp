@@ -107,6 +107,21 @@ void fill_arguments(const Problem& p, const Regions& r, uint8_t* base, int devic
   args.p_type = p.choice.p_type ? abi_type(*p.choice.p_type) : ATTEST_NO_TYPE;
 }
 
+bool packed(const Layout& l) {
+  int64_t expected = 1;
+  for (size_t k = 4; k-- > 0; expected *= l.extent[k])
+    if (l.extent[k] > 1 && l.stride[k] != expected) return false;
+  return true;
+}
+
+// Every row starts at a multiple of 16 bytes.
+bool aligned(const Layout& l, int64_t element_bytes) {
+  if (l.offset * element_bytes % 16 != 0) return false;
+  for (size_t k = 0; k < 3; ++k)
+    if (l.extent[k] > 1 && l.stride[k] * element_bytes % 16 != 0) return false;
+  return true;
+}
+
 // What the capability list already rules out.
 std::string outside_features(const Problem& p, const attest_kernel& t) {
   const auto needs = [&](bool used, uint32_t feature, const char* what) -> std::string {
@@ -118,14 +133,20 @@ std::string outside_features(const Problem& p, const attest_kernel& t) {
         needs(p.bias && p.bias->type == DType::f32, ATTEST_BIAS_F32 | (p.type == DType::f32 ? ATTEST_BIAS_INPUT_TYPE : 0), "bias in f32"),
         needs(p.bias && p.bias->type != DType::f32, ATTEST_BIAS_INPUT_TYPE, "bias in the input type"),
         needs(p.softcap > 0, ATTEST_SOFTCAP, "softcap"), needs(p.sink.has_value(), ATTEST_SINK, "a sink"),
-        needs(p.shape.hk != p.shape.hq, ATTEST_GROUPED_HEADS, "grouped heads")})
+        needs(p.shape.hk != p.shape.hq, ATTEST_GROUPED_HEADS, "grouped heads"),
+        needs(!packed(p.q.layout) || !packed(p.k.layout) || !packed(p.v.layout) || !packed(p.o) || !packed(p.lse), ATTEST_STRIDES,
+              "strides other than packed"),
+        needs(!aligned(p.q.layout, size_of(p.type)) || !aligned(p.k.layout, size_of(p.type)) ||
+                  !aligned(p.v.layout, size_of(p.type)) || !aligned(p.o, size_of(p.type)),
+              ATTEST_UNALIGNED, "rows that are not aligned to 16 bytes")})
     if (!why.empty()) return why;
   if (std::find(t.types, t.types + t.type_count, abi_type(p.type)) == t.types + t.type_count)
     return "the kernel does not take " + std::string(name_of(p.type));
   if (p.choice.tile_keys != 0 && t.tile_count == 0) return "the kernel offers no choice of tile size";
   if (p.choice.splits != 0 && t.split_count == 0) return "the kernel offers no choice of splits";
   if (p.choice.order != TileOrder::any && t.order_count == 0) return "the kernel offers no choice of tile order";
-  if (p.choice.p_type && t.p_type_count == 0) return "the kernel offers no choice of the type of P";
+  if (p.choice.p_type && std::find(t.p_types, t.p_types + t.p_type_count, abi_type(*p.choice.p_type)) == t.p_types + t.p_type_count)
+    return "the kernel does not offer P in " + std::string(name_of(*p.choice.p_type));
   return "";
 }
 
@@ -198,6 +219,11 @@ std::string table_fault(const attest_kernel& t) {
   if (t.supports == nullptr || t.forward == nullptr) return "lacks supports or forward";
   if (t.device != kDLCPU && t.device != kDLCUDA) return "names device type " + std::to_string(t.device) + ", expected CPU (1) or CUDA (2)";
   if (t.type_count == 0 || t.types == nullptr) return "lists no types";
+  const std::tuple<const char*, uint32_t, const void*> lists[] = {{"head_widths", t.head_width_count, t.head_widths}, {"tiles", t.tile_count, t.tiles},
+                                                                  {"splits", t.split_count, t.splits}, {"orders", t.order_count, t.orders},
+                                                                  {"p_types", t.p_type_count, t.p_types}};
+  for (const auto& [list, count, entries] : lists)
+    if (count > 0 && entries == nullptr) return std::string("counts ") + std::to_string(count) + " " + list + " but lists none";
   return "";
 }
 
@@ -323,7 +349,8 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
       a.args.trace = &a.trace;
     }
 
-    std::vector<uint8_t> before(plan.size, kGuardByte), after;
+    thread_local std::vector<uint8_t> before, after;  // images of the arena; kept, since fresh pages cost more than a small run
+    before.assign(plan.size, kGuardByte);
     const auto put = [&](const Plan::Region& region, const void* data) {
       if (region.bytes > 0) std::memcpy(before.data() + region.begin, data, region.bytes);
     };
@@ -387,7 +414,6 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
     bool finished = run_once(poison);
     if (finished && options.check_memory && !still_poison(poison).empty()) {
       // The poison may be the right result by chance: only what keeps two kinds of it was not written.
-      const std::vector<uint8_t> first = after;
       finished = run_once(poison == kSecondPoison ? kFirstPoison : kSecondPoison);
       if (finished) seen.unwritten = still_poison(poison == kSecondPoison ? kFirstPoison : kSecondPoison);
     }
@@ -554,6 +580,8 @@ Numerics Kernel::numerics(const Problem& p, Contract contract) const {
     if (d.exp_rel_error > 0) n.exp_rel_error = d.exp_rel_error;
     if (d.max_lag > 0) n.max_lag = d.max_lag;
     if (p.choice.p_type) n.p_type = *p.choice.p_type;
+  } else if (p.choice.p_type && *p.choice.p_type != DType::f32) {
+    n.p_type = *p.choice.p_type;  // asked for; P in f32 is finer than strict and gives no licence
   }
   if (p.choice.tile_keys > 0 && p.choice.tile_keys < n.tile) n.tile = p.choice.tile_keys;
   // Each split ends in a merge and may end in a tile that is not full.

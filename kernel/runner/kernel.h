@@ -71,7 +71,7 @@ class Kernel {
 
   Conventions conventions() const;
   // What this kernel may round on `problem`. Strict: strict(type), widened only by what the problem itself asks for
-  // outside that model, tiles of fewer than 16 keys (a rescale each) and splits (a merge each). Declared: the
+  // outside that model: tiles of fewer than 16 keys (a rescale each), splits (a merge each), a narrower P. Declared: the
   // fields that the kernel declares replace the strict ones, and P has the type that the problem asks for.
   Numerics numerics(const Problem& problem, Contract contract) const;
 

@@ -1,0 +1,12 @@
+# ctest must call the entry that skips one thing and fails another failed, and only the one that skips everything skipped.
+file(REMOVE_RECURSE ${WORK})
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK} -G ${GENERATOR} -DPROBE=${PROBE} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${CMAKE_CTEST_COMMAND} OUTPUT_VARIABLE output RESULT_VARIABLE status WORKING_DIRECTORY ${WORK})
+if(status EQUAL 0)
+  message(FATAL_ERROR "ctest called a failing entry well:\n${output}")
+endif()
+foreach(expected IN ITEMS "passes \\.+ +Passed" "skips \\.+\\*\\*\\*Skipped" "skips_and_passes \\.+ +Passed" "skips_and_fails \\.+\\*\\*\\*Failed")
+  if(NOT output MATCHES "${expected}")
+    message(FATAL_ERROR "no line '${expected}' in\n${output}")
+  endif()
+endforeach()
