@@ -383,8 +383,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double score_spread = (out.spread[d] + sink_spread) * inverse;
     out.score_part[d] = std::isnan(score_spread) ? far : std::min(score_spread, far);
     // What the double path's own errors of p make of O.
-    const double by_gain = gain * score_spread, by_far = far * p_kappa * inverse;
-    out.enclosure[d] = !row.enclosed ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
+    const double by_gain = gain * score_spread, by_far = far * p_kappa / row.l;
+    out.enclosure[d] = !row.enclosed || p_kappa == 0 ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
     double error = 0;
     if (may_keep_l) error = std::max(error, value_error(false));
     if (may_round_l) error = std::max(error, value_error(true));

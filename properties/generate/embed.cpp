@@ -21,7 +21,9 @@ Embedding embed(Problem& p, int64_t columns, double reach, Choices& c) {
   constexpr int kNear[] = {0, 1, -1, 2, -2, 3, 5, -4};
   // A scale far from 1 is met half way, so that neither factor leaves the middle of its range.
   const int middle = std::abs(needed) > 12 ? needed / 2 : 0;
-  e.c = std::ldexp(1.0, std::min(std::max(c.pick(kNear) + middle, lo), most));
+  // A score of 1 is stored as 2^-5 or more where that is possible, far from the subnormal numbers of f16.
+  const int hi = std::max(4 - std::ilogb(std::fabs(p.scale)), lo);
+  e.c = std::ldexp(1.0, std::min(std::clamp(c.pick(kNear) + middle, lo, hi), most));
   e.unit = static_cast<double>(p.scale) * e.c;
   std::fill(p.q.storage.begin(), p.q.storage.end(), uint8_t{0});
   const uint32_t bits = from_double(p.type, e.c);

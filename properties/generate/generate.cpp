@@ -148,11 +148,13 @@ class Maker {
 
   void draw_type_and_choice() {
     type_ = recipe_.type ? *recipe_.type : c_.pick(target_.types);
-    if (!target_.tiles.empty()) {
-      tile_ = c_.pick(target_.tiles);
+    std::vector<int64_t> tiles = target_.tiles;
+    if (is(Axis::score, Regime::ties_within_tile)) std::erase(tiles, 1);  // a tie takes two keys
+    if (!tiles.empty()) {
+      tile_ = c_.pick(tiles);
       if (recipe_.choose_tile || c_.below(4) != 3) choice_.tile_keys = tile_;
-      else if (target_.own_tile > 0) tile_ = target_.own_tile;
-    } else if (target_.own_tile > 0) {
+      else if (target_.own_tile > 1) tile_ = target_.own_tile;
+    } else if (target_.own_tile > 1) {
       tile_ = target_.own_tile;
     } else {
       constexpr int64_t kUsual[] = {64, 128, 32, 16};
@@ -187,7 +189,6 @@ class Maker {
     if (tiles > 1) w.least.nk = std::max(w.least.nk, (tiles - 1) * tile_ + 1);
     if (traits_of(of(plan_, Axis::score)) & kTwoKeys) w.least.nk = std::max<int64_t>(w.least.nk, 2);
     if (is(Axis::score, Regime::needle_tile_last_key)) w.least.nk = std::max(w.least.nk, tile_ + 1);
-    if (is(Axis::score, Regime::ties_within_tile) && tile_ == 1) choice_.tile_keys = 0, tile_ = 16;
     if (is(Axis::payload, Regime::non_finite_payload) || is(Axis::payload, Regime::loud_payload))
       w.least.nk = std::max<int64_t>(w.least.nk, 2);
     if (is(Axis::score, Regime::common_offset)) w.least.d = 2;

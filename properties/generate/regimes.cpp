@@ -78,8 +78,10 @@ bool goes_with(Regime a, Regime b) {
   if ((ta & (kTwoKeys | kTwoTiles | kThreeTiles)) && (tb & kSpoils)) return false;
   switch (a) {
     case Regime::random_scores:
-    case Regime::alternating_signs:
       if (b == Regime::zero_scale) return false;
+      break;
+    case Regime::alternating_signs:
+      if (b == Regime::bias_constant) return false;
       break;
     case Regime::tiny_differences:  // units in the last place of the input type do not survive a shift or a cap
     case Regime::gap_88:

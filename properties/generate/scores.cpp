@@ -1,6 +1,7 @@
 #include "properties/generate/scores.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -129,7 +130,7 @@ bool fill_visible(Regime regime, const RowView& row, double limit, Choices& c, s
     }
     case Regime::peaked: {
       // 1e-5 of the mass: every other key below -ln(1e5 * count).
-      const double floor = -12 - std::ceil(std::log2(static_cast<double>(count)));
+      const double floor = -12 - static_cast<double>(std::bit_width(count));
       for (int64_t j : keys) s[j] = floor - eighths(c, 7);
       for (uint64_t n = 1 + c.below(3); n > 0; --n) s[keys[c.below(count)]] = -eighths(c, 2);
       return true;
