@@ -335,7 +335,7 @@ std::string list_of(const Tensor& t, int64_t b, int64_t h) {
   std::string text;
   for (int64_t i = 0; i < t.layout.extent[2]; ++i) {
     text += i ? ", [" : "[";
-    for (int64_t col = 0; col < t.layout.extent[3]; ++col) text += (col ? ", " : "") + number(t.get(b, h, i, col));
+    for (int64_t col = 0; col < t.layout.extent[3]; ++col) text.append(col ? ", " : "").append(number(t.get(b, h, i, col)));
     text += "]";
   }
   return text;
@@ -346,8 +346,9 @@ void append_tensor(std::string& text, const char* name, const Tensor& t) {
   for (int64_t b = 0; b < t.layout.extent[0]; ++b)
     for (int64_t h = 0; h < t.layout.extent[1]; ++h) {
       text += name;
-      if (t.layout.extent[0] * t.layout.extent[1] > 1) text += "[" + std::to_string(b) + "," + std::to_string(h) + "]";
-      text += " = " + list_of(t, b, h) + "\n";
+      if (t.layout.extent[0] * t.layout.extent[1] > 1)
+        text.append("[").append(std::to_string(b)).append(",").append(std::to_string(h)).append("]");
+      text.append(" = ").append(list_of(t, b, h)).append("\n");
     }
 }
 
@@ -360,7 +361,7 @@ std::string in_words(const Problem& p) {
                      count(s.nq, "row", "rows") + ", " + count(s.nk, "key", "keys") + ", D = " + std::to_string(s.d) +
                      ", Dv = " + std::to_string(s.dv) + ", scale " + number(p.scale) + "\n";
   std::string extra;
-  const auto add = [&](const std::string& part) { extra += (extra.empty() ? "" : ", ") + part; };
+  const auto add = [&](const std::string& part) { extra.append(extra.empty() ? "" : ", ").append(part); };
   if (p.softcap != 0) add("softcap " + number(p.softcap));
   if (p.causal) add("causal");
   if (p.window.left || p.window.right)
@@ -368,7 +369,7 @@ std::string in_words(const Problem& p) {
         (p.window.right ? std::to_string(*p.window.right) : "unlimited") + ")");
   if (p.key_lengths) {
     std::string lengths;
-    for (size_t b = 0; b < p.key_lengths->size() && b < 16; ++b) lengths += (b ? " " : "") + std::to_string((*p.key_lengths)[b]);
+    for (size_t b = 0; b < p.key_lengths->size() && b < 16; ++b) lengths.append(b ? " " : "").append(std::to_string((*p.key_lengths)[b]));
     add("key lengths " + lengths + (p.key_lengths->size() > 16 ? " ..." : ""));
   }
   if (p.mask) {
@@ -380,7 +381,7 @@ std::string in_words(const Problem& p) {
   if (p.bias) add(std::string(name_of(p.bias->type)) + " bias");
   if (p.sink) {
     std::string sinks;
-    for (size_t h = 0; h < p.sink->size() && h < 16; ++h) sinks += (h ? " " : "") + number((*p.sink)[h]);
+    for (size_t h = 0; h < p.sink->size() && h < 16; ++h) sinks.append(h ? " " : "").append(number((*p.sink)[h]));
     add("sink " + sinks + (p.sink->size() > 16 ? " ..." : ""));
   }
   if (p.choice.tile_keys) add("tiles of " + count(p.choice.tile_keys, "key", "keys"));

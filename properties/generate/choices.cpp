@@ -28,21 +28,7 @@ Choices Choices::bytes(std::span<const uint8_t> data) {
   return c;
 }
 
-uint64_t Choices::next() {
-  const uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
-  const uint64_t t = state_[1] << 17;
-  state_[2] ^= state_[0];
-  state_[3] ^= state_[1];
-  state_[1] ^= state_[2];
-  state_[0] ^= state_[3];
-  state_[2] ^= t;
-  state_[3] = std::rotl(state_[3], 45);
-  return result;
-}
-
-uint64_t Choices::bits(int n) {
-  if (n == 0) return 0;
-  if (!from_bytes_) return next() >> (64 - n);
+uint64_t Choices::read_bytes(int n) {
   uint64_t value = 0;
   for (int shift = 0; shift < n; shift += 8)
     if (at_ < data_.size()) value |= uint64_t{data_[at_++]} << shift;

@@ -12,8 +12,9 @@
 //     int64_t keys = c.between(1, 64);
 #pragma once
 
-#include <cstdint>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace attest {
@@ -41,11 +42,29 @@ class Choices {
   static uint64_t mix(uint64_t a, uint64_t b);
 
  private:
-  uint64_t next();
+  uint64_t next();              // of a seeded stream; inline, for contents are drawn one word an element
+  uint64_t read_bytes(int n);   // n bits of a byte string
   uint64_t state_[4] = {};
   std::span<const uint8_t> data_;
   size_t at_ = 0;
   bool from_bytes_ = false;
 };
+
+inline uint64_t Choices::next() {
+  const uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
+  const uint64_t t = state_[1] << 17;
+  state_[2] ^= state_[0];
+  state_[3] ^= state_[1];
+  state_[1] ^= state_[2];
+  state_[0] ^= state_[3];
+  state_[2] ^= t;
+  state_[3] = std::rotl(state_[3], 45);
+  return result;
+}
+
+inline uint64_t Choices::bits(int n) {
+  if (n == 0) return 0;
+  return from_bytes_ ? read_bytes(n) : next() >> (64 - n);
+}
 
 }  // namespace attest

@@ -102,7 +102,7 @@ class Maker {
     draw_type_and_choice();
     draw_sizes();
     set_scale();
-    MaskWishes wishes{tile_, features_, visible_tiles(), is(Axis::payload, Regime::plain_payload) == false};
+    MaskWishes wishes{tile_, features_, visible_tiles(), !is(Axis::payload, Regime::plain_payload)};
     Choices fill = c_.fork();
     apply_mask(p_, of(plan_, Axis::mask), wishes, fill);
     set_softcap();
@@ -114,17 +114,8 @@ class Maker {
     apply_layout(p_, of(plan_, Axis::layout), (features_ & ATTEST_UNALIGNED) != 0, c_);
 
     Generated g;
-    for (int a = 0; a < kAxes; ++a) {
-      const Axis axis = static_cast<Axis>(a);
-      const bool met = axis == Axis::score     ? scores_met_
-                       : axis == Axis::values  ? value_planted && p_.shape.nk > 0 && p_.shape.rows() > 0
-                       : axis == Axis::payload ? payload_placed
-                       : axis == Axis::mask    ? mask_met()
-                       : axis == Axis::shape   ? shape_met()
-                       : axis == Axis::layout  ? layout_met()
-                                               : true;
-      if (met) g.regimes.push_back(plan_[static_cast<size_t>(a)]);
-    }
+    for (int a = 0; a < kAxes; ++a)
+      if (met(static_cast<Axis>(a), value_planted, payload_placed)) g.regimes.push_back(plan_[static_cast<size_t>(a)]);
     p_.origin = {std::string(name_of(of(plan_, Axis::score))), std::string(name_of(of(plan_, Axis::values))),
                  std::string(name_of(of(plan_, Axis::mask))), ""};
     g.problem = std::move(p_);
@@ -588,11 +579,21 @@ class Maker {
     return placed;
   }
 
-  bool mask_met() {
-    const Regime mask = of(plan_, Axis::mask);
-    if (mask == Regime::no_keys) return p_.shape.nk == 0 && p_.shape.rows() > 0;
-    if (mask == Regime::no_mask) return true;
-    return p_.shape.rows() > 0 && p_.shape.nk > 0;
+  // Whether some row of the case is what the plan says of this axis.
+  bool met(Axis axis, bool value_planted, bool payload_placed) const {
+    const bool rows = p_.shape.rows() > 0, keys = rows && p_.shape.nk > 0;
+    switch (axis) {
+      case Axis::score: return scores_met_;
+      case Axis::mask: return is(Axis::mask, Regime::no_keys) ? rows && !keys : keys;
+      case Axis::scale:
+      case Axis::softcap: return keys;
+      case Axis::sink: return rows;
+      case Axis::values: return keys && value_planted;
+      case Axis::payload: return rows && payload_placed;
+      case Axis::layout: return rows && (!is(Axis::layout, Regime::broadcast_keys) || p_.shape.b * p_.shape.hk > 1);
+      case Axis::shape: return shape_met();
+    }
+    return false;
   }
 
   bool shape_met() const {
@@ -607,8 +608,6 @@ class Maker {
       default: return true;
     }
   }
-
-  bool layout_met() const { return !is(Axis::layout, Regime::broadcast_keys) || p_.shape.b * p_.shape.hk > 1; }
 
   Choices& c_;
   const Target& target_;
