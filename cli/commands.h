@@ -3,10 +3,13 @@
 // Each function adds its subcommand with all options to the program and returns what to do if it was chosen.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 
 #include "cli/exit_code.h"
+
+namespace CLI {
+class App;
+}
 
 namespace attest::cli {
 

@@ -1,4 +1,5 @@
 // attest convert: a case file in the other format.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <filesystem>

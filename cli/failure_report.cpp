@@ -107,9 +107,9 @@ std::string failure_report(const Failure& failure, const KeptFailure& kept, cons
   text += fmt::format("replay: attest replay {} --kernel {}{}\n", shell_word(kept.shrunk_file), shell_word(context.kernel_word),
                       context.contract == Contract::declared ? " --contract declared" : "");
   text += fmt::format("as found: {}\n", kept.found_file);
-  std::vector<std::string> words;
-  for (const auto& [name, what] : environment(context.kernel)) words.push_back(name + " " + what);
-  return text + fmt::format("environment: {}\n", fmt::join(words, "; "));
+  text += "environment:\n";
+  for (const auto& [name, what] : environment(context.kernel)) text += fmt::format("  {:<10}{}\n", name, what);
+  return text;
 }
 
 }  // namespace attest::cli

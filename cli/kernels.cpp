@@ -1,4 +1,5 @@
 // attest kernels: what is there, and what it can do.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>

@@ -1,4 +1,5 @@
 // The `attest` command: reads its arguments, runs one subcommand, turns every error into one line and an exit code.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // attest replay: saved cases, each judged again.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -168,7 +169,7 @@ Exit replay(const Options& o) {
   int64_t refused = 0;
   for (const PropertyReport& p : report.properties) refused += p.refused;
   fmt::print(out, "verdict: {} files, {} judgements, {} violation{}, {} not supported\n", files.size(), report.cases(), violations, violations == 1 ? "" : "s", refused);
-  const std::string json = to_json(run).dump(2) + "\n";
+  const std::string json = to_json(run);
   if (o.json == "-")
     fmt::print("{}", json);
   else if (!o.json.empty())

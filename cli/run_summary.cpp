@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "cli/environment.h"
 
@@ -66,17 +67,20 @@ int64_t not_covered(const VerifyReport& report) {
   return std::count_if(report.properties.begin(), report.properties.end(), [](const PropertyReport& p) { return !p.not_covered.empty(); });
 }
 
+nlohmann::ordered_json json_figure(double x) {
+  if (!std::isfinite(x)) return figure(x);
+  return x;
+}
+
 }  // namespace
 
 std::string figure(double x) {
   if (std::isnan(x)) return "nan";
   if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
+  // A figure next to 1 stays on its side of it: 1 is where a bound is exceeded.
+  if (x < 1 && x >= 0.9995) return "0.999";
+  if (x > 1 && x < 1.005) return fmt::format("{:.6g}", std::max(x, 1.00001));
   return fmt::format("{:.3g}", x);
-}
-
-nlohmann::ordered_json json_figure(double x) {
-  if (!std::isfinite(x)) return figure(x);
-  return x;
 }
 
 std::string property_table(const RunSummary& run) {
@@ -112,9 +116,11 @@ std::string mix_text(const RunSummary& run) {
   const Mix& m = run.report.mix;
   std::vector<std::string> types;
   for (const auto& [name, n] : m.types) types.push_back(fmt::format("{} {}", name, percent(n, m.cases)));
-  return fmt::format("mix of cases: {} with 128 keys or more, {} with 512, {} with 2048; widths {} to {}, {} of 32 or more;\n", percent(m.keys_128, m.cases),
-                     percent(m.keys_512, m.cases), percent(m.keys_2048, m.cases), m.min_width, m.max_width, percent(m.width_32, m.cases)) +
-         fmt::format("  {:.1f} query rows in the mean; {}\n", share(m.query_rows, m.cases), fmt::join(types, ", "));
+  return fmt::format("mix of cases: {} with 128 keys or more, {} with 512, {} with 2048;\n", percent(m.keys_128, m.cases), percent(m.keys_512, m.cases),
+                     percent(m.keys_2048, m.cases)) +
+         fmt::format("  widths D and Dv from {} to {}, {} with one of 32 or more; {:.1f} query rows in the mean;\n", m.min_width, m.max_width,
+                     percent(m.width_32, m.cases), share(m.query_rows, m.cases)) +
+         fmt::format("  {}\n", fmt::join(types, ", "));
 }
 
 std::string regime_text(const RunSummary& run) {
@@ -125,18 +131,19 @@ std::string regime_text(const RunSummary& run) {
 
 std::string totals_text(const RunSummary& run) {
   const VerifyReport& r = run.report;
-  std::string text = fmt::format("{} rows judged, {} more out of range (counted, not judged); {} rows decided in cpp_dec_float\n", r.rows(),
-                                 sum_of(r, &PropertyReport::rows_out_of_range), sum_of(r, &PropertyReport::rows_exact));
+  std::string text = fmt::format("{} rows judged, {} of them in cpp_dec_float; {} more out of range (counted, not judged)\n", r.rows(),
+                                 sum_of(r, &PropertyReport::rows_exact), sum_of(r, &PropertyReport::rows_out_of_range));
   text += fmt::format("{} of {} elements loose (their bound cannot discriminate)", percent(sum_of(r, &PropertyReport::loose), sum_of(r, &PropertyReport::elements)),
                       sum_of(r, &PropertyReport::elements));
   std::map<std::string, int64_t> by_regime;
   for (const PropertyReport& p : r.properties)
-    for (const auto& [name, n] : p.loose_by_regime) by_regime[name] += n;
+    for (const auto& [name, n] : p.loose_by_regime)
+      if (const auto regime = regime_from_name(name); regime && axis_of(*regime) == Axis::score) by_regime[name] += n;
   std::vector<std::pair<int64_t, std::string>> most;
   for (const auto& [name, n] : by_regime) most.emplace_back(n, name);
   std::sort(most.rbegin(), most.rend());
   if (!most.empty()) {
-    std::vector<std::string> words{"most in cases of"};
+    std::vector<std::string> words{"of scores, most in"};
     for (size_t n = 0; n < std::min<size_t>(most.size(), 3); ++n) words.push_back(fmt::format("{} {}", most[n].second, most[n].first));
     text += ",\n" + wrapped("  ", words);
   } else {
@@ -173,7 +180,7 @@ bool crashed(const VerifyReport& report) {
   return false;
 }
 
-nlohmann::ordered_json to_json(const RunSummary& run) {
+std::string to_json(const RunSummary& run) {
   using json = nlohmann::ordered_json;
   const VerifyReport& r = run.report;
   json all;
@@ -220,7 +227,7 @@ nlohmann::ordered_json to_json(const RunSummary& run) {
                 {"types", m.types}};
   all["command"] = run.command;
   for (const auto& [name, text] : environment(run.kernel)) all["environment"][name] = text;
-  return all;
+  return all.dump(2) + "\n";
 }
 
 }  // namespace attest::cli

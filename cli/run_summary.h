@@ -4,7 +4,6 @@
 // string "inf" or "nan". Two runs of one seed give the same JSON except `seconds` and `environment`.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -25,13 +24,12 @@ std::string mix_text(const RunSummary& run);      // what the cases were like
 std::string regime_text(const RunSummary& run);   // every regime with its count
 std::string totals_text(const RunSummary& run);   // rows out of range, loose share, rows decided exactly
 std::string verdict_line(const RunSummary& run);
-nlohmann::ordered_json to_json(const RunSummary& run);
+std::string to_json(const RunSummary& run);
 
 // Whether some kept failure is a crash or a hang.
 bool crashed(const VerifyReport& report);
 
-// "1.23", "4.5e-07", "inf", "nan"; and the same as a JSON value.
+// "1.23", "4.5e-07", "inf", "nan".
 std::string figure(double x);
-nlohmann::ordered_json json_figure(double x);
 
 }  // namespace attest::cli

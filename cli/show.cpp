@@ -1,4 +1,5 @@
 // attest show: what a kernel did with a case, tile by tile, beside what it should have done.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // attest verify: every property of a kernel, on many cases.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -120,7 +121,7 @@ Exit verify_kernel(const Options& o) {
   const std::string failures = report.violations() > 0 ? tell_failures(report, context) : "";
   fmt::print(out, "{}{}", failures, conclusion);
 
-  const std::string json = to_json(run).dump(2) + "\n";
+  const std::string json = to_json(run);
   if (!o.report.empty()) {
     write_file((std::filesystem::path(folder) / "verify.json").string(), json);
     write_file((std::filesystem::path(folder) / "verify.txt").string(), header + summary + "\n" + failures + conclusion);

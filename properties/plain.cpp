@@ -115,8 +115,10 @@ CaseResult nan_score_judge(const Problem& p, Choices& choices, const PropertyCon
   if (by_bias) {
     planted.bias->set(place->b, place->h, place->i, place->j, choices.chance(1, 2) ? kInfinity : std::nan(""));
   } else {
+    // An infinite product is a NaN or infinite score only without softcap, which makes it c.
     const int64_t d = choices.between(0, p.shape.d - 1);
-    planted.q.set(place->b, place->h, place->i, d, choices.chance(1, 2) ? std::nan("") : choices.chance(1, 2) ? kInfinity : -kInfinity);
+    const bool nan = p.softcap > 0 || choices.chance(1, 2);
+    planted.q.set(place->b, place->h, place->i, d, nan ? std::nan("") : choices.chance(1, 2) ? kInfinity : -kInfinity);
   }
   Trial with = run_and_judge(planted, context);
   if (!conventions.batch_dependent && with.verdict.ok())

@@ -26,7 +26,7 @@ namespace attest {
 struct VerifyOptions {
   uint64_t seed = 1;
   int64_t cases = 10000;              // over all properties and shards
-  std::optional<double> seconds;      // stop after this long instead, in whole rounds of every regime
+  std::optional<double> seconds = {}; // stop after this long instead, in whole rounds of every regime
   std::string properties = "";        // ECMAScript regular expression searched in the name; "" matches all
   Contract contract = Contract::strict;
   bool exact = false;

@@ -17,6 +17,7 @@ constexpr double kF32Unit = 0x1p-24;          // half a unit in the last place o
 constexpr double kBlockFactor = 1.25;         // an aligned block costs 2^-23 + 2^-25 per addition at most
 constexpr double kFlush = 0x1p-126;           // results below may become 0
 constexpr double kEnlarge = 1 + 0x1p-36;      // covers the rounding of the sums in this file
+constexpr double kVanishes = -1000;           // e^-1000 is 0 beside any bound
 constexpr double kTanhError = 0x1p-21;
 constexpr double kDivisionUlps = 2;
 constexpr double kNoiseRateLog = 20.723265836946411;  // ln(1e9)
@@ -244,9 +245,12 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   const double flush_margin = std::exp(std::min(700.0, 2 * delta_most + lag));
   const double scale = std::fabs(double{problem.scale});
   for (size_t j = 0; j < n; ++j) {
-    const double p = row.p[j], delta = out.delta[j];
+    const double delta = out.delta[j];
+    // Even the largest weight that the key may have is 0 beside that of the maximum.
+    const bool vanishes = row.ds[j] + delta + delta_most < kVanishes;
+    const double p = vanishes ? 0.0 : row.p[j];
     // e^delta - 1 from above and e^-delta from below; for small delta by the first terms of the series.
-    const double more = delta < 0x1p-8 ? delta * (1 + 0.51 * delta) : std::expm1(delta);
+    const double more = vanishes ? 0.0 : delta < 0x1p-8 ? delta * (1 + 0.51 * delta) : std::expm1(delta);
     const double less = delta < 0x1p-8 ? 1 - delta : std::exp(-delta);
     const double high = p * (1 + more);
     l_low_lse += p * less;
@@ -379,8 +383,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double score_spread = (out.spread[d] + sink_spread) * inverse;
     out.score_part[d] = std::isnan(score_spread) ? far : std::min(score_spread, far);
     // What the double path's own errors of p make of O.
-    const double by_gain = gain * score_spread, by_far = far * p_kappa * inverse;
-    out.enclosure[d] = !row.enclosed ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
+    const double by_gain = gain * score_spread, by_far = far * p_kappa / row.l;
+    out.enclosure[d] = !row.enclosed || p_kappa == 0 ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
     double error = 0;
     if (may_keep_l) error = std::max(error, value_error(false));
     if (may_round_l) error = std::max(error, value_error(true));
@@ -395,10 +399,11 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     if (row.enclosed) {
       // Units in the last place jump at powers of two; the exact path decides where one is too near to call.
       const double blur = 2 * (out.enclosure[d] + row.o_sum_error[d]) + error * 0x1p-36;
+      // (Below 2^-100 there is one unit, or none that matters.)
       for (double edge : {before, after})
-        if (edge > 0 && n > 1 && std::fabs(edge - std::ldexp(1.0, static_cast<int>(std::lround(std::log2(edge))))) <= blur)
+        if (edge > 0x1p-100 && n > 1 && std::fabs(edge - std::ldexp(1.0, static_cast<int>(std::lround(std::log2(edge))))) <= blur)
           out.near_binade = true;
-      if (std::fabs(least - kFlush) <= blur + kFlush * 0x1p-40) out.near_binade = true;
+      if (o_abs > 0 && problem.type != DType::f16 && std::fabs(least - kFlush) <= blur) out.near_binade = true;
     }
     out.o[d] = total * kEnlarge;
     out.range[d] = std::max(0.0, out.high[d] - out.low[d]);

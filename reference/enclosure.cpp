@@ -12,6 +12,7 @@ namespace attest {
 namespace {
 
 constexpr double kUnit = 0x1p-53;  // relative error of one double operation
+constexpr double kVanishes = -1000;  // e^-1000 is 0 in double and beside any bound
 
 // A value of at most 24 significand bits: its product with a float is exact in double.
 inline bool is_float(double x) { return (std::bit_cast<uint64_t>(x) & 0x1FFFFFFF) == 0; }
@@ -62,36 +63,64 @@ void enclose_row(const Problem& problem, const HeadData& head, const std::vector
   row.kappa.resize(n);
   row.enclosed = true;
 
-  // Scores, each with its absolute error in kappa. What the maximum is off by is shared.
+  // Scores, each with its absolute error in kappa; with a bias as unevaluated pairs, since the bias may swallow what
+  // tells the keys apart. What the maximum is off by is shared.
   const double scale = problem.scale, cap = problem.softcap;
   const double lanes = static_cast<double>(head.d) / 8 + 4;
+  row.s_low.assign(n, 0.0);
   row.m = -INFINITY;
+  double m_low = 0;
   for (size_t j = 0; j < n; ++j) {
     const double x = scale * dots[j].value;
+    // With one product of 24 bits the product with the scale is exact, too.
     double error = dots[j].terms > 1 ? lanes * kUnit * dots[j].abs * std::fabs(scale) : 0.0;
+    if (dots[j].terms > 1 || !is_float(dots[j].value)) error += kUnit * std::fabs(x);
     double s = x;
-    bool exact = dots[j].terms <= 1 && is_float(dots[j].value);  // then the product with the scale is exact, too
     if (cap > 0) {
       s = cap * std::tanh(x / cap);
-      error += 8 * kUnit * std::fabs(s);
-      exact = false;
+      const double nearest = std::max(0.0, std::fabs(x) - error) / cap;
+      const double slope = nearest > 350 ? 0.0 : 1 / (std::cosh(nearest) * std::cosh(nearest));
+      error = std::min(error * slope, 2 * cap) + 8 * kUnit * std::fabs(s);
     }
     if (row.bias[j] != 0) {
-      s += row.bias[j];
-      exact = false;
+      const double sum = s + row.bias[j], part = sum - s;
+      row.s_low[j] = (s - (sum - part)) + (row.bias[j] - part);
+      s = sum;
     }
-    if (!exact) error += kUnit * (std::fabs(x) + std::fabs(s));
     row.x[j] = x;
     row.s[j] = s;
     row.kappa[j] = error;
-    row.m = std::max(row.m, s);
+    if (s > row.m || (s == row.m && row.s_low[j] > m_low)) {
+      row.m = s;
+      m_low = row.s_low[j];
+    }
   }
-  if (row.has_sink) row.m = std::max(row.m, row.sink);
+  if (row.has_sink && (row.sink > row.m || (row.sink == row.m && m_low < 0))) {
+    row.m = row.sink;
+    m_low = 0;
+  }
+
+  // A key that stays far below the maximum whatever the errors are has no weight; if one key remains, its error is
+  // shared by all there is.
+  double at_maximum = 0;
+  for (size_t j = 0; j < n; ++j)
+    if (row.s[j] == row.m) at_maximum = std::max(at_maximum, row.kappa[j]);
+  size_t remaining = row.has_sink ? 1 : 0, last = 0;
+  for (size_t j = 0; j < n; ++j) {
+    row.ds[j] = (row.s[j] - row.m) + (row.s_low[j] - m_low);
+    if (row.ds[j] + row.kappa[j] + at_maximum < kVanishes) {
+      row.kappa[j] = 0;
+      continue;
+    }
+    ++remaining;
+    last = j;
+  }
+  const double lse_kappa = at_maximum;
+  if (remaining == 1 && !row.has_sink) row.kappa[last] = 0;
 
   row.l = 0;
   double entropy = 0;  // sum p kappa
   for (size_t j = 0; j < n; ++j) {
-    row.ds[j] = row.s[j] - row.m;
     row.p[j] = std::exp(row.ds[j]);
     row.kappa[j] += row.ds[j] == 0 ? 0.0 : kUnit * (4 - row.ds[j]);  // exp within 2 ulp, its argument rounded
     row.l += row.p[j];
@@ -99,7 +128,7 @@ void enclose_row(const Problem& problem, const HeadData& head, const std::vector
   }
   row.sink_kappa = 0;
   if (row.has_sink) {
-    row.sink_ds = row.sink - row.m;
+    row.sink_ds = (row.sink - row.m) - m_low;
     row.sink_p = std::exp(row.sink_ds);
     row.sink_kappa = row.sink_ds == 0 ? 0.0 : kUnit * (4 - row.sink_ds);
     row.l += row.sink_p;
@@ -109,7 +138,7 @@ void enclose_row(const Problem& problem, const HeadData& head, const std::vector
   const double log_l = std::log(row.l);
   row.lse = row.m + log_l;
   // Here the error of the maximum counts: it is at most that of the key that attains it.
-  double m_error = 0;
+  double m_error = lse_kappa;
   for (size_t j = 0; j < n; ++j)
     if (row.ds[j] > -1e-3) m_error = std::max(m_error, row.kappa[j]);
   row.lse_error = 2 * kUnit * (std::fabs(row.m) + std::fabs(row.lse) + std::fabs(log_l)) + growth + 2 * entropy / row.l + 2 * m_error;

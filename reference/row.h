@@ -41,6 +41,7 @@ struct Row {
   std::vector<double> x;       // scale * dot
   std::vector<double> bias;    // added after softcap
   std::vector<double> s;       // final score
+  std::vector<double> s_low;   // s + s_low is the score where the enclosure keeps more digits
   std::vector<double> ds;      // s - m, <= 0
   std::vector<double> p;       // exp(s - m)
   std::vector<double> dot_abs; // sum |q_d k_d|
