@@ -5,6 +5,7 @@
 // simplest alternative, so put the simplest first. A seed gives the same decisions on every compiler and
 // platform: integer arithmetic, and doubles that are exact, only. Bulk contents (a tensor's elements) are drawn
 // from a fork(), so that a short byte string still decides every structural choice.
+// Take one draw per full expression: C++ leaves the order of two operands or arguments to the compiler.
 // Source: D. Blackman, S. Vigna, "Scrambled linear pseudorandom number generators" (2021), xoshiro256** seeded
 // by splitmix64.
 // Example:

@@ -58,37 +58,44 @@ bool allowed(const Target& target, const Recipe& recipe, Regime r) {
   return true;
 }
 
-Plan draw_plan(Choices& c, const Target& target, const Recipe& recipe, bool plain) {
+RegimeSet all_allowed(const Target& target, const Recipe& recipe) {
+  RegimeSet set;
+  for (Regime r : all_regimes()) set.set(static_cast<size_t>(r), allowed(target, recipe, r));
+  return set;
+}
+
+// Hides keys from every row of a head, which a payload at masked keys needs, whatever the contents.
+constexpr Regime kHidesForSure = Regime::trailing_tiles_masked;
+
+Plan draw_plan(Choices& c, const RegimeSet& allowed_regimes, const Recipe& recipe, bool plain) {
   Plan plan;
+  RegimeSet left = allowed_regimes;  // what goes with everything that is fixed so far
   std::array<bool, kAxes> fixed{};
+  const auto fix = [&](Regime r) {
+    of(plan, axis_of(r)) = r;
+    fixed[static_cast<size_t>(axis_of(r))] = true;
+    left &= compatible_with(r);
+  };
+  bool payload = false;
   for (Regime pin : recipe.pins)
-    if (allowed(target, recipe, pin)) of(plan, axis_of(pin)) = pin, fixed[static_cast<size_t>(axis_of(pin))] = true;
+    if (allowed_regimes.test(static_cast<size_t>(pin))) {
+      fix(pin);
+      payload |= axis_of(pin) == Axis::payload && pin != Regime::plain_payload;
+    }
   for (int a = 0; a < kAxes; ++a) {
     if (fixed[static_cast<size_t>(a)]) continue;
-    const Axis axis = static_cast<Axis>(a);
-    const auto goes_with_all = [&](Regime r) {
-      if (!allowed(target, recipe, r)) return false;
-      for (int other = 0; other < kAxes; ++other)
-        if (fixed[static_cast<size_t>(other)] && !compatible(r, plan[static_cast<size_t>(other)])) return false;
-      return true;
-    };
-    std::array<Regime, 64> fitting;
+    const auto axis = regimes_of(static_cast<Axis>(a));
+    std::array<Regime, kRegimes> fitting;
     size_t count = 0;
-    for (Regime r : regimes_of(axis))
-      if (goes_with_all(r)) fitting[count++] = r;
-    Regime chosen = regimes_of(axis)[0];
-    if (count > 0) {
-      chosen = fitting[0];
-      // The plain way to hide a key from every row, which a payload needs.
-      const bool hides = plain && axis == Axis::mask && std::any_of(recipe.pins.begin(), recipe.pins.end(), [](Regime pin) {
-        return pin == Regime::non_finite_payload || pin == Regime::loud_payload;
-      });
-      for (size_t n = 0; hides && n < count; ++n)
-        if (fitting[n] == Regime::trailing_tiles_masked) chosen = fitting[n];
-      if (!plain && count > 1 && c.chance(departs(axis), 16)) chosen = fitting[1 + c.below(count - 1)];
+    for (Regime r : axis)
+      if (left.test(static_cast<size_t>(r))) fitting[count++] = r;
+    Regime chosen = count > 0 ? fitting[0] : axis[0];
+    if (plain) {
+      if (payload && axis_of(chosen) == Axis::mask && left.test(static_cast<size_t>(kHidesForSure))) chosen = kHidesForSure;
+    } else if (count > 1 && c.chance(departs(static_cast<Axis>(a)), 16)) {
+      chosen = fitting[1 + c.below(count - 1)];
     }
-    plan[static_cast<size_t>(a)] = chosen;
-    fixed[static_cast<size_t>(a)] = true;
+    fix(chosen);
   }
   return plan;
 }
@@ -212,6 +219,12 @@ class Maker {
     p_.choice = choice_;
   }
 
+  // 2^lo to 2^(hi + 1), any exponent alike.
+  double draw_sized(int lo, int hi) {
+    const int exponent = static_cast<int>(c_.between(lo, hi));
+    return std::ldexp(1.0 + c_.unit(), exponent);
+  }
+
   void set_scale() {
     const double natural = default_scale(p_.shape.d);
     const bool f16 = type_ == DType::f16;
@@ -224,8 +237,8 @@ class Maker {
         break;
       }
       case Regime::zero_scale: scale = c_.bits(1) ? -0.0 : 0.0; break;
-      case Regime::tiny_scale: scale = std::ldexp(1.0 + c_.unit(), -static_cast<int>(f16 ? c_.between(7, 12) : c_.between(10, 60))); break;
-      case Regime::huge_scale: scale = std::ldexp(1.0 + c_.unit(), static_cast<int>(f16 ? c_.between(5, 19) : c_.between(5, 39))); break;
+      case Regime::tiny_scale: scale = draw_sized(f16 ? -12 : -60, f16 ? -7 : -10); break;
+      case Regime::huge_scale: scale = draw_sized(5, f16 ? 19 : 39); break;
       default: break;
     }
     p_.scale = static_cast<float>(scale);
@@ -245,7 +258,7 @@ class Maker {
         p_.softcap = c_.pick(kCaps);
         return;
       }
-      case Regime::softcap_saturated: p_.softcap = static_cast<float>(std::ldexp(1.0 + c_.unit(), -static_cast<int>(c_.between(18, 40)))); return;
+      case Regime::softcap_saturated: p_.softcap = static_cast<float>(draw_sized(-40, -18)); return;
       default: return;
     }
   }
@@ -375,7 +388,8 @@ class Maker {
 
   bool dense_scores(Regime score, Choices& fill) {
     const auto near = [&](double size) {  // |x| in (size/2, size], either sign
-      return saturate(type_, (fill.bits(1) ? -size : size) * (1 - 0.5 * fill.unit()));
+      const double signed_size = fill.bits(1) ? -size : size;
+      return saturate(type_, signed_size * (1 - 0.5 * fill.unit()));
     };
     switch (score) {
       case Regime::dense_normal:
@@ -529,10 +543,11 @@ class Maker {
       if (only_first && (b > 0 || s.key_head(h) > 0)) continue;
       live_keys(p_, target_.conventions, b, h, i, keys);
       if (keys.empty()) continue;
-      for (uint64_t times = 1 + fill.below(3); times > 0; --times)
-        p_.v.set_bits(p_.v.layout.at(b, s.key_head(h), keys[fill.below(keys.size())],
-                                     static_cast<int64_t>(fill.below(static_cast<uint64_t>(s.dv)))),
-                      draw_non_finite(fill, type_));
+      for (uint64_t times = 1 + fill.below(3); times > 0; --times) {
+        const int64_t j = keys[fill.below(keys.size())];
+        const auto col = static_cast<int64_t>(fill.below(static_cast<uint64_t>(s.dv)));
+        p_.v.set_bits(p_.v.layout.at(b, s.key_head(h), j, col), draw_non_finite(fill, type_));
+      }
       return true;
     }
     return false;
@@ -633,11 +648,14 @@ bool can_have(const Target& target, const Recipe& recipe, Regime regime) {
 Generated generate(Choices& c, const Target& target, const Recipe& recipe) {
   // A mask may leave no row with the keys that a pinned pattern needs: draw again, at last without a mask.
   constexpr int kAttempts = 4;
+  const RegimeSet allowed_regimes = all_allowed(target, recipe);
+  RegimeSet possible = allowed_regimes;
+  for (Regime pin : recipe.pins) possible &= compatible_with(pin);
   for (int attempt = 1;; ++attempt) {
-    const Plan plan = draw_plan(c, target, recipe, attempt == kAttempts);
+    const Plan plan = draw_plan(c, allowed_regimes, recipe, attempt == kAttempts);
     Generated g = Maker(c, target, recipe, plan).make();
     const bool met = std::all_of(recipe.pins.begin(), recipe.pins.end(), [&](Regime pin) {
-      return !can_have(target, recipe, pin) || std::find(g.regimes.begin(), g.regimes.end(), pin) != g.regimes.end();
+      return !possible.test(static_cast<size_t>(pin)) || std::find(g.regimes.begin(), g.regimes.end(), pin) != g.regimes.end();
     });
     if (met || attempt == kAttempts) return g;
   }

@@ -75,7 +75,10 @@ int32_t draw_length(Choices& c, int64_t tile, int64_t nk) {
     case 0: break;
     case 1: length = 1; break;
     case 2: length = nk - 1; break;
-    case 3: length = c.between(1, std::max<int64_t>(nk / tile, 1)) * tile + c.between(-1, 1); break;
+    case 3:
+      length = c.between(1, std::max<int64_t>(nk / tile, 1)) * tile;
+      length += c.between(-1, 1);
+      break;
     default: length = c.between(0, nk); break;
   }
   return static_cast<int32_t>(std::clamp<int64_t>(length, 0, nk));

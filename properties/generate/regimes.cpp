@@ -18,11 +18,11 @@ constexpr Entry kEntries[] = {
 #include "properties/generate/regimes.def"
 #undef ATTEST_REGIME
 };
-constexpr size_t kCount = std::size(kEntries);
+static_assert(std::size(kEntries) == kRegimes);
 
-constexpr std::array<Regime, kCount> kAll = [] {
-  std::array<Regime, kCount> all{};
-  for (size_t i = 0; i < kCount; ++i) all[i] = static_cast<Regime>(i);
+constexpr std::array<Regime, kRegimes> kAll = [] {
+  std::array<Regime, kRegimes> all{};
+  for (size_t i = 0; i < kRegimes; ++i) all[i] = static_cast<Regime>(i);
   return all;
 }();
 
@@ -51,7 +51,7 @@ std::span<const Regime> all_regimes() { return kAll; }
 std::span<const Regime> regimes_of(Axis a) {
   size_t first = 0, last = 0;  // an axis is contiguous in the list
   while (kEntries[first].axis != a) ++first;
-  for (last = first; last < kCount && kEntries[last].axis == a;) ++last;
+  for (last = first; last < kRegimes && kEntries[last].axis == a;) ++last;
   return std::span(kAll).subspan(first, last - first);
 }
 
@@ -143,9 +143,18 @@ bool goes_with(Regime a, Regime b) {
 
 }  // namespace
 
-bool compatible(Regime a, Regime b) {
-  if (axis_of(a) == axis_of(b)) return a == b;
-  return goes_with(a, b) && goes_with(b, a);
+bool compatible(Regime a, Regime b) { return compatible_with(a).test(static_cast<size_t>(b)); }
+
+const RegimeSet& compatible_with(Regime r) {
+  static const std::array<RegimeSet, kRegimes> kSets = [] {
+    std::array<RegimeSet, kRegimes> sets;
+    for (Regime a : kAll)
+      for (Regime b : kAll)
+        sets[static_cast<size_t>(a)].set(static_cast<size_t>(b),
+                                         axis_of(a) == axis_of(b) ? a == b : goes_with(a, b) && goes_with(b, a));
+    return sets;
+  }();
+  return kSets[static_cast<size_t>(r)];
 }
 
 }  // namespace attest

@@ -6,6 +6,7 @@
 // Example: if (auto r = regime_from_name("max_last_tile")) puts(sentence_of(*r).data());
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -43,6 +44,13 @@ enum class Regime : uint8_t {
 #undef ATTEST_REGIME
 };
 
+inline constexpr size_t kRegimes = 0
+#define ATTEST_REGIME(axis, name, all, any, traits, sentence) +1
+#include "properties/generate/regimes.def"
+#undef ATTEST_REGIME
+    ;
+using RegimeSet = std::bitset<kRegimes>;  // by the number of the regime
+
 Axis axis_of(Regime r);
 std::string_view name_of(Regime r);
 std::string_view sentence_of(Regime r);
@@ -58,5 +66,6 @@ bool offers(uint32_t features, Regime r);
 
 // Whether one case can be both. Symmetric; regimes of one axis are compatible only if equal.
 bool compatible(Regime a, Regime b);
+const RegimeSet& compatible_with(Regime r);  // all that are
 
 }  // namespace attest

@@ -151,7 +151,8 @@ bool fill_visible(Regime regime, const RowView& row, double limit, Choices& c, s
     case Regime::random_scores: random_normal(row, c, s); return true;
     case Regime::tiny_differences: {
       constexpr double kBases[] = {1, 6, 24, 0.25};
-      const uint32_t base = saturate(row.type, (c.bits(1) ? -1 : 1) * c.pick(kBases) / row.unit);
+      const double sign = c.bits(1) ? -1 : 1;
+      const uint32_t base = saturate(row.type, sign * c.pick(kBases) / row.unit);
       for (int64_t j : keys) s[j] = row.unit * to_double(row.type, step_bits(row.type, base, static_cast<int>(c.below(4))));
       return true;
     }
