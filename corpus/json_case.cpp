@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "corpus/case_error.h"
+#include "corpus/case_fields.h"
 #include "corpus/case_file.h"
 #include "corpus/element_text.h"
 #include "corpus/expected_json.h"
@@ -256,8 +257,7 @@ Layout read_output_layout(const Field& top, const char* name, std::array<int64_t
 Case parse_json_case(std::string_view text, const std::string& name) {
   const nlohmann::json document = parse_json(text, name, "");
   const Field top(document, name, "");
-  top.only({"attest_case", "name", "property", "signature", "origin", "type", "shape", "scale", "softcap", "scores", "score_unit", "q", "k", "values",
-            "causal", "window", "key_lengths", "mask", "bias_type", "bias", "sink", "o_layout", "lse_layout", "choice", "expected"});
+  top.only(kJsonFields);
   top.at("attest_case").integer(1, 1);
   Case c;
   Problem& p = c.problem;

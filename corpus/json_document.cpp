@@ -87,7 +87,7 @@ std::optional<Field> Field::find(const std::string& name) const {
   return Field(*it, file_, path_.empty() ? name : path_ + "." + name);
 }
 
-void Field::only(std::initializer_list<std::string_view> names) const {
+void Field::only(std::span<const std::string_view> names) const {
   if (!value_->is_object()) fail("must be an object, is " + std::string(kind_of(*value_)));
   for (const auto& [key, unused] : value_->items())
     if (std::find(names.begin(), names.end(), key) == names.end()) fail("unknown field " + in_quotes(key));

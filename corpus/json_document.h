@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,7 +36,8 @@ class Field {
   // Members of an object.
   Field at(const std::string& name) const;                  // error if absent
   std::optional<Field> find(const std::string& name) const;  // nullopt if absent
-  void only(std::initializer_list<std::string_view> names) const;  // error if it has any other member
+  void only(std::span<const std::string_view> names) const;  // error if it has any other member
+  void only(std::initializer_list<std::string_view> names) const { only(std::span(names.begin(), names.size())); }
 
   // Items of a list.
   size_t size() const;

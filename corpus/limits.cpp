@@ -5,14 +5,18 @@
 namespace attest {
 namespace {
 
-// In double: products of four sizes leave 63 bits.
+// In double: products of four sizes leave 63 bits. A size of 0 counts as 1: who walks the other sizes of an empty
+// operand shall not walk for ever, and no product of them overflows.
 bool exceeds(const Layout& l, int64_t most) {
   double count = 1, last = static_cast<double>(l.offset);
+  bool empty = false;
   for (size_t k = 0; k < 4; ++k) {
-    count *= static_cast<double>(l.extent[k]);
-    if (l.extent[k] > 0) last += (static_cast<double>(l.extent[k]) - 1) * static_cast<double>(l.stride[k]);
+    const auto extent = static_cast<double>(l.extent[k]);
+    count *= std::max(extent, 1.0);
+    last += (extent - 1) * static_cast<double>(l.stride[k]);
+    empty |= l.extent[k] == 0;
   }
-  return count > static_cast<double>(most) || (count > 0 && last >= static_cast<double>(most));
+  return count > static_cast<double>(most) || (!empty && last >= static_cast<double>(most));
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ namespace attest {
 inline constexpr int64_t kElementsAlways = int64_t{1} << 26;  // any case may have this many in any one operand
 inline constexpr int64_t kElementsPerByte = 64;               // and a .safetensors this many for each byte of its file
 
-// What is wrong if some operand, O or LSE has or reaches more than `most` elements; nullopt if none does.
+// What is wrong if some operand, O or LSE has or reaches more than `most` elements, sizes of 0 counted as 1; nullopt if
+// none does.
 // Holds no assumption about the problem but that sizes are below 2^63 and safe to convert.
 std::optional<std::string> check_reach(const Problem& problem, int64_t most);
 

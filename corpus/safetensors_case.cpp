@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "corpus/case_error.h"
+#include "corpus/case_fields.h"
 #include "corpus/case_file.h"
 #include "corpus/element_text.h"
 #include "corpus/expected_json.h"
@@ -19,10 +20,6 @@ static_assert(std::endian::native == std::endian::little, "safetensors data is l
 
 constexpr int64_t kLargestSize = int64_t{1} << 31;
 constexpr int64_t kLargestStride = int64_t{1} << 40;
-constexpr const char* kMetadataKeys[] = {"attest_case", "format", "name", "property", "signature", "regime", "values", "mask_family", "note",
-                                         "scale", "softcap", "causal", "window_left", "window_right", "tile_keys", "order", "splits", "p_type",
-                                         "layout.q", "layout.k", "layout.v", "layout.bias", "layout.mask", "layout.o", "layout.lse", "expected"};
-constexpr const char* kTensorNames[] = {"q", "k", "v", "bias", "mask", "key_lengths", "sink"};
 
 std::string dtype_of(DType type) { return type == DType::f32 ? "F32" : type == DType::f16 ? "F16" : "BF16"; }
 
