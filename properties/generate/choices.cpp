@@ -48,9 +48,7 @@ int64_t Choices::between(int64_t lo, int64_t hi) {
   return static_cast<int64_t>(static_cast<uint64_t>(lo) + (count == 0 ? bits(64) : below(count)));
 }
 
-bool Choices::chance(uint32_t numerator, uint32_t denominator) {
-  return below(denominator) + numerator >= denominator;
-}
+bool Choices::chance(uint32_t numerator, uint32_t denominator) { return below(denominator) + numerator >= denominator; }
 
 double Choices::unit() { return static_cast<double>(bits(53)) * 0x1p-53; }
 

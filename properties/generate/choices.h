@@ -25,16 +25,18 @@ class Choices {
   static Choices seeded(uint64_t seed);
   static Choices bytes(std::span<const uint8_t> data);  // `data` outlives the Choices
 
-  uint64_t bits(int n);                      // n in [0, 64] random bits
-  uint64_t below(uint64_t n);                // uniform in [0, n), n >= 1
-  int64_t between(int64_t lo, int64_t hi);   // uniform in [lo, hi]
+  uint64_t bits(int n);                                   // n in [0, 64] random bits
+  uint64_t below(uint64_t n);                             // uniform in [0, n), n >= 1
+  int64_t between(int64_t lo, int64_t hi);                // uniform in [lo, hi]
   bool chance(uint32_t numerator, uint32_t denominator);  // true with that probability; false on zero bits
-  double unit();                             // uniform in [0, 1), a multiple of 2^-53
+  double unit();                                          // uniform in [0, 1), a multiple of 2^-53
   // Close to standard normal: six uniforms minus six others, so mean 0, variance 1, |value| < 6.0001; a
   // multiple of 2^-53, the same bits everywhere, 0 on zero bits.
   double normal();
   template <class Range>
-  auto& pick(Range& range) { return range[below(std::size(range))]; }
+  auto& pick(Range& range) {
+    return range[below(std::size(range))];
+  }
 
   Choices fork();  // an independent seeded stream, named by 64 bits of this one
 
@@ -43,8 +45,8 @@ class Choices {
   static uint64_t mix(uint64_t a, uint64_t b);
 
  private:
-  uint64_t next();              // of a seeded stream; inline, for contents are drawn one word an element
-  uint64_t read_bytes(int n);   // n bits of a byte string
+  uint64_t next();             // of a seeded stream; inline, for contents are drawn one word an element
+  uint64_t read_bytes(int n);  // n bits of a byte string
   uint64_t state_[4] = {};
   std::span<const uint8_t> data_;
   size_t at_ = 0;

@@ -24,11 +24,11 @@ inline constexpr int kAxes = 9;
 std::string_view name_of(Axis a);
 
 enum RegimeTrait : uint32_t {
-  kEmbedded = 1 << 0,       // every score is one exact product, see embed.h
-  kPattern = 1 << 1,        // the order of a row's scores is deliberate
-  kSpoils = 1 << 2,         // would destroy a pattern: goes only with regimes without one
-  kTwoKeys = 1 << 3,        // needs a row with two visible keys
-  kTwoTiles = 1 << 4,       // needs a row with visible keys in two tiles, or three
+  kEmbedded = 1 << 0,  // every score is one exact product, see embed.h
+  kPattern = 1 << 1,   // the order of a row's scores is deliberate
+  kSpoils = 1 << 2,    // would destroy a pattern: goes only with regimes without one
+  kTwoKeys = 1 << 3,   // needs a row with two visible keys
+  kTwoTiles = 1 << 4,  // needs a row with visible keys in two tiles, or three
   kThreeTiles = 1 << 5,
   kWild = 1 << 6,           // over- or underflow of intermediate results may happen
   kNonFinite = 1 << 7,      // non-finite inputs at visible keys

@@ -26,16 +26,25 @@ int64_t draw_keys(Choices& c, const ShapeWishes& w) {
     const int64_t length = c.between(from, to);
     return c.bits(1) ? length : length / w.tile * w.tile + c.between(-1, 1);
   };
-  if (u < 220) nk = c.pick(kEdgeLengths);
-  else if (u < 480) nk = near_multiple(c, w.tile, w.tile > 64 ? 1 : 2);
-  else if (u < 650) nk = c.between(1, 127);
-  else if (u < 905) nk = in(128, 511);
-  else if (u < 975) nk = in(512, 2047);
-  else nk = in(2049, 4200);
+  if (u < 220)
+    nk = c.pick(kEdgeLengths);
+  else if (u < 480)
+    nk = near_multiple(c, w.tile, w.tile > 64 ? 1 : 2);
+  else if (u < 650)
+    nk = c.between(1, 127);
+  else if (u < 905)
+    nk = in(128, 511);
+  else if (u < 975)
+    nk = in(512, 2047);
+  else
+    nk = in(2049, 4200);
   if (nk < lo) {
     const uint64_t how = c.below(4);  // the least itself, the tile's last key, one more, or up to two tiles more
     const int64_t to_edge = (w.tile - lo % w.tile) % w.tile;
-    nk = how == 0 ? lo : how == 1 ? lo + to_edge : how == 2 ? lo + to_edge + 1 : lo + static_cast<int64_t>(c.below(2 * w.tile));
+    nk = how == 0   ? lo
+         : how == 1 ? lo + to_edge
+         : how == 2 ? lo + to_edge + 1
+                    : lo + static_cast<int64_t>(c.below(2 * w.tile));
   }
   if (nk > hi) nk = c.bits(1) ? hi : c.between(lo, hi);
   return nk;
@@ -112,11 +121,16 @@ Shape draw_shape(Choices& c, const Target& target, const ShapeWishes& w) {
     while (cost(static_cast<double>(rows())) > work && rows() > keep) {
       const int64_t before = rows();
       const int64_t most_queries = static_cast<int64_t>(work / (cost(1) * static_cast<double>(rows() / s.nq)));
-      if (s.nq > w.least.nq && !w.more_queries && s.nq > 4) s.nq = std::max({w.least.nq, most_queries, int64_t{4}});
-      else if (s.b > w.least.b) --s.b;
-      else if (s.hk > w.least.hk) --s.hk;
-      else if (ratio > least_ratio) --ratio;
-      else if (s.nq > w.least.nq && !w.more_queries) --s.nq;
+      if (s.nq > w.least.nq && !w.more_queries && s.nq > 4)
+        s.nq = std::max({w.least.nq, most_queries, int64_t{4}});
+      else if (s.b > w.least.b)
+        --s.b;
+      else if (s.hk > w.least.hk)
+        --s.hk;
+      else if (ratio > least_ratio)
+        --ratio;
+      else if (s.nq > w.least.nq && !w.more_queries)
+        --s.nq;
       if (rows() == before) break;
     }
   };
