@@ -38,13 +38,21 @@ Shrunk shrink(const Problem& failing, const std::function<bool(const Problem&)>&
 // order of its fields is the order in which steps are tried.
 struct Simplification {
   enum class Step : uint8_t {
-    batches, key_heads, group, rows, keys, keys_by_mask,  // without [second, second - first)
+    batches,
+    key_heads,
+    group,
+    rows,
+    keys,
+    keys_by_mask,   // without [second, second - first)
     tile_and_keys,  // tile divided by -first, one key of each such run kept: its first (second = 0) or last (1)
     tile,           // tile divided by -first
-    value_columns, columns,                               // without [second, second - first)
-    feature,        // without feature number `first`
-    all_zero, all_one, rounded,                           // a whole operand; rounded to multiples of 1 / first
-    element         // element `first` of the operand to simple number `second`
+    value_columns,
+    columns,  // without [second, second - first)
+    feature,  // without feature number `first`
+    all_zero,
+    all_one,
+    rounded,  // a whole operand; rounded to multiples of 1 / first
+    element   // element `first` of the operand to simple number `second`
   } step;
   int32_t operand = 0;
   int64_t first = 0, second = 0;

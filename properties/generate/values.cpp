@@ -28,7 +28,9 @@ void fill_values(Problem& p, Regime values, int64_t tile, Choices& c) {
   const uint32_t one = from_double(type, 1.0);
   const auto normal = [&](double deviation) { return saturate(type, deviation * bell(c)); };
   switch (values) {
-    case Regime::ones: each_value(p, [&](int64_t, int64_t) { return one; }); return;
+    case Regime::ones:
+      each_value(p, [&](int64_t, int64_t) { return one; });
+      return;
     case Regime::tile_indicators:
       each_value(p, [&](int64_t j, int64_t col) { return (j / tile) % p.shape.dv == col ? one : 0u; });
       return;
@@ -52,7 +54,8 @@ void fill_values(Problem& p, Regime values, int64_t tile, Choices& c) {
       return;
     }
     case Regime::extreme_values: {
-      const double most = std::min(largest_finite(type), std::ldexp(1.0, 126 - std::bit_width(static_cast<uint64_t>(p.shape.nk))));
+      const double most =
+          std::min(largest_finite(type), std::ldexp(1.0, 126 - std::bit_width(static_cast<uint64_t>(p.shape.nk))));
       each_value(p, [&](int64_t, int64_t) {
         const uint32_t bits = draw_finite(c, type);
         const double value = to_double(type, bits);
