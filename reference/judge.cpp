@@ -30,7 +30,7 @@ double ulps_between(DType type, double got, double exact) {
   return std::isfinite(got) && std::isfinite(exact) ? std::fabs(got - exact) / ulp_at(type, exact) : kInfinity;
 }
 
-// The noise of the rows of one case that differ in their scores, pooled. Rows whose output is mostly one value are left
+// The noise of the rows of one case that differ in their outputs, pooled. Rows whose output is mostly one value are left
 // out: others with the same value would round alike.
 constexpr double kSpreadWeights = 4;  // l of a row whose largest weight is at most a quarter
 struct Pool {
@@ -38,9 +38,11 @@ struct Pool {
   std::unordered_set<uint64_t> seen;
 };
 
-uint64_t hash_scores(const Row& row) {
-  uint64_t h = 0x9E3779B97F4A7C15u + static_cast<uint64_t>(row.size());
-  for (double s : row.ds) h = (std::rotl(h, 27) ^ std::bit_cast<uint64_t>(s)) * 0xD6E8FEB86659FD93u;
+// Rows with the same hash are taken for one in the pool: their outputs agree to 8 bits, so that they
+// would round alike.
+uint64_t hash_outputs(const Row& row) {
+  uint64_t h = 0x9E3779B97F4A7C15u;
+  for (double o : row.o_hi) h = (std::rotl(h, 27) ^ from_double(DType::bf16, o)) * 0xD6E8FEB86659FD93u;
   return h;
 }
 
@@ -300,7 +302,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           tally.fail(Check::budget, Disposition::incorrect,
                      format("row [b=%ld,h=%ld,i=%ld] has %.3g times the rounding noise that its inputs explain, threshold %.3g", long(b), long(h), long(i), outcome.noise, outcome.threshold));
         }
-        if (row.l >= kSpreadWeights && outcome.variance > 0 && std::isfinite(outcome.error2) && pool.seen.insert(hash_scores(row)).second) {
+        if (row.l >= kSpreadWeights && outcome.variance > 0 && std::isfinite(outcome.error2) && pool.seen.insert(hash_outputs(row)).second) {
           pool.error2 += outcome.error2;
           pool.variance += outcome.variance;
           pool.variance2 += outcome.variance * outcome.variance;

@@ -30,7 +30,7 @@ class CudaArena : public Arena {
       base_ = nullptr;
       size_ = 0;
       const size_t wanted = bytes + bytes / 4 + (size_t{1} << 20);
-      check(cudaMalloc(&base_, wanted), "cudaMalloc");
+      check(cudaMalloc(reinterpret_cast<void**>(&base_), wanted), "cudaMalloc");
       size_ = wanted;
     }
     return base_;
