@@ -116,13 +116,15 @@ Exit replay(const Options& o) {
     for (const std::string& file : files) fmt::print(out, "{}\n", file);
     return Exit::holds;
   }
+  // A bad file is told before any kernel runs.
+  std::string plan;
+  for (const std::string& file : files) {
+    std::vector<std::string_view> names;
+    for (const Property* p : judges_of(read_case(file), file, asked)) names.push_back(p->name);
+    plan += fmt::format("{}  {}\n", file, names.empty() ? std::string(kPlain) : fmt::format("{}", fmt::join(names, ", ")));
+  }
   if (o.dry_run) {
-    for (const std::string& file : files) {
-      const Case c = read_case(file);
-      std::vector<std::string_view> names;
-      for (const Property* p : judges_of(c, file, asked)) names.push_back(p->name);
-      fmt::print(out, "{}  {}\n", file, names.empty() ? std::string(kPlain) : fmt::format("{}", fmt::join(names, ", ")));
-    }
+    fmt::print(out, "{}", plan);
     return Exit::holds;
   }
 

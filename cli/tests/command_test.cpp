@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -302,7 +303,7 @@ TEST_F(Command, the_shards_together_are_the_whole) {
 }
 
 TEST_F(Command, exact_judging_gives_the_same_verdicts) {
-  const std::string run = "verify --kernel host --properties 'masks_combine|empty_rows' --cases 20 --json - ";
+  const std::string run = "verify --kernel host --properties 'masks_combine|empty_rows' --cases 6 --json - ";
   const json fast = figures(attest(run)), exact = figures(attest(run + "--exact"));
   EXPECT_EQ(fast["violations"], exact["violations"]);
   EXPECT_EQ(fast["rows"], exact["rows"]);
@@ -361,10 +362,8 @@ TEST_F(Command, show_prints_the_state_after_each_block) {
 }
 
 TEST_F(Command, show_of_a_kernel_without_trace_shows_the_reference) {
-  write("case.json", kCase);
-  std::string plain = kCase;
-  plain.replace(plain.find(", \"choice\": {\"tile_keys\": 2}"), std::string(", \"choice\": {\"tile_keys\": 2}").size(), "");
-  write("plain.json", plain);
+  write("plain.json", R"({"attest_case": 1, "type": "f32", "scale": 1, "q": [[1, 0]], "k": [[1, 0], [2, 0], [5, 0], [3, 0]],
+    "values": [[1, 0], [0, 1], [1, 1], [0, 0]]})");
   const Ran ran = attest("show plain.json --kernel " EXAMPLE);
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.err;
   EXPECT_NE(ran.out.find("no trace"), std::string::npos) << ran.out;
@@ -385,7 +384,6 @@ TEST_F(Command, every_help_text_names_every_exit_code_once) {
     const Ran ran = attest(std::string(command) + " --help");
     EXPECT_EQ(ran.exit, 0) << command;
     for (const char code : std::string("012345")) {
-      if (code == '\0') continue;
       const std::string line = std::string("\n  ") + code + "  ";
       const size_t first = ran.out.find(line);
       EXPECT_NE(first, std::string::npos) << command << " lacks exit code " << code;
