@@ -25,7 +25,7 @@ int stop(Exit code, std::string line) {
 struct Subcommand {
   const char* name;
   const char* summary;
-  Action (*add)(CLI::App&);
+  Action (*add)(CommandLine);
 };
 constexpr Subcommand kSubcommands[] = {
     {"kernels", "lists the kernels and what they can do", add_kernels},
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   for (const Subcommand& s : kSubcommands) {
     CLI::App* command = program.add_subcommand(s.name, s.summary);
     command->footer(exit_code_help());
-    actions.emplace_back(command, s.add(*command));
+    actions.emplace_back(command, s.add(CommandLine(*command)));
   }
   try {
     program.parse(argc, argv);

@@ -1,5 +1,4 @@
 // attest replay: saved cases, each judged again.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -185,16 +184,16 @@ Exit replay(const Options& o) {
 
 }  // namespace
 
-Action add_replay(CLI::App& command) {
+Action add_replay(CommandLine command) {
   const auto o = std::make_shared<Options>();
-  command.add_option("PATH", o->paths, "case files, or folders of them")->required();
-  command.add_option("--kernel", o->kernel, "a built-in name, the path of a plug-in, or path:name; the best one present if left out")->type_name("K");
-  command.add_option("--properties", o->properties, "judges every case by the properties whose name this regular expression is found in, whatever the file names")->type_name("RE");
-  command.add_option("--contract", o->contract, "what the kernel may round: strict or declared")->type_name("C")->capture_default_str();
-  command.add_option("--json", o->json, "file for the figures; '-' is stdout, and then all text goes to stderr")->type_name("FILE");
-  command.add_flag("--exact", o->exact, "judges everything in cpp_dec_float: slow, the same verdicts");
-  command.add_flag("--list", o->list, "lists the files that would be judged");
-  command.add_flag("--dry-run", o->dry_run, "reads and checks the files, and runs no kernel");
+  command.arguments("PATH", o->paths, "case files, or folders of them");
+  command.kernel(o->kernel);
+  command.option("--properties", o->properties, "RE", "judges every case by the properties whose name this regular expression is found in, whatever the file names");
+  command.contract(o->contract);
+  command.json(o->json);
+  command.exact(o->exact);
+  command.flag("--list", o->list, "lists the files that would be judged");
+  command.flag("--dry-run", o->dry_run, "reads and checks the files, and runs no kernel");
   return [o] { return replay(*o); };
 }
 
