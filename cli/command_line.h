@@ -18,7 +18,8 @@ class CommandLine {
  public:
   explicit CommandLine(CLI::App& app) : app_(app) {}
 
-  // What `value` holds now is the default, and the help text gives it unless it is empty.
+  // What `value` holds now is the default, and the help text gives it unless it is empty. Given twice, the
+  // last counts.
   void option(const std::string& name, std::string& value, const std::string& type, const std::string& help);
   void flag(const std::string& name, bool& value, const std::string& help);
   void excludes(const std::string& name, const std::string& other);

@@ -3,7 +3,7 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
+#include <limits>
 #include <memory>
 
 #include "cli/arguments.h"
@@ -47,37 +47,13 @@ PropertyReport& entry(VerifyReport& report, const std::string& name) {
 void add(VerifyReport& report, const std::string& property, CaseResult result) {
   PropertyReport& p = entry(report, property);
   const Verdict& v = result.verdict;
-  const Shape& s = result.problem.shape;
   if (v.disposition == Disposition::not_supported) {
     ++p.refused;
     if (p.cases == 0) p.not_covered = v.detail;
     return;
   }
   p.not_covered.clear();
-  ++p.cases;
-  p.rows += v.rows;
-  p.elements += v.elements;
-  p.loose += v.loose;
-  p.rows_out_of_range += v.rows_out_of_range;
-  p.rows_exact += v.rows_exact;
-  p.worst_ratio = std::max(p.worst_ratio, v.worst_ratio);
-  p.worst_lse_ratio = std::max(p.worst_lse_ratio, v.worst_lse_ratio);
-  p.worst_budget = std::max(p.worst_budget, v.worst_budget);
-  p.worst_budget_share = std::max(p.worst_budget_share, v.worst_budget_share);
-  for (size_t n = 0; n < p.buckets.size(); ++n) p.buckets[n] += v.buckets[n];
-  Mix& m = report.mix;
-  m.min_width = m.cases == 0 ? std::min(s.d, s.dv) : std::min({m.min_width, s.d, s.dv});
-  m.max_width = std::max({m.max_width, s.d, s.dv});
-  ++m.cases;
-  m.keys_128 += s.nk >= 128;
-  m.keys_512 += s.nk >= 512;
-  m.keys_2048 += s.nk >= 2048;
-  m.width_32 += std::max(s.d, s.dv) >= 32;
-  m.query_rows += s.rows();
-  ++m.types[std::string(name_of(result.problem.type))];
-  if (v.ok()) return;
-  ++p.violations;
-  p.failures.push_back({property, static_cast<uint64_t>(p.cases - 1), std::move(result)});
+  count_case(p, report.mix, static_cast<uint64_t>(p.cases), std::move(result), std::numeric_limits<int64_t>::max());
 }
 
 // By which properties a case is judged; empty: plainly.

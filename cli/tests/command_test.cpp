@@ -319,6 +319,12 @@ TEST_F(Command, time_ends_a_run) {
   EXPECT_NE(ran.out.find("--time 0.2s"), std::string::npos) << ran.out;
 }
 
+TEST_F(Command, of_an_option_given_twice_the_last_counts) {
+  const Ran ran = attest("verify --kernel host --seed 1 --seed 5 --dry-run");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_NE(ran.out.find("--seed 5"), std::string::npos) << ran.out;
+}
+
 TEST_F(Command, list_and_dry_run_run_nothing) {
   const Ran list = attest("verify --list");
   EXPECT_EQ(list.exit, 0);
