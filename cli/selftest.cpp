@@ -128,7 +128,7 @@ void require_selftest() {
   if (!faults.empty()) throw Stop(Exit::self_check, "self check failed: " + faults.front());
 }
 
-Action add_selftest(CLI::App&) {
+Action add_selftest(CommandLine) {
   return [] {
     std::vector<std::string> done;
     const std::vector<std::string> faults = selftest(&done);

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -209,7 +211,9 @@ TEST_F(Command, no_line_of_a_report_is_wider_than_100_columns) {
   const Ran ran = attest("verify --kernel " EXAMPLE " --cases 60");
   std::istringstream lines(ran.out);
   for (std::string line; std::getline(lines, line);)
-    if (line.rfind("again: ", 0) != 0) EXPECT_LE(line.size(), 100u) << line;
+    if (line.rfind("again: ", 0) != 0) {
+      EXPECT_LE(line.size(), 100u) << line;
+    }
   EXPECT_NE(ran.out.find("not covered: "), std::string::npos) << ran.out;  // the example offers no merge
 }
 
@@ -302,7 +306,7 @@ TEST_F(Command, the_shards_together_are_the_whole) {
 }
 
 TEST_F(Command, exact_judging_gives_the_same_verdicts) {
-  const std::string run = "verify --kernel host --properties 'masks_combine|empty_rows' --cases 20 --json - ";
+  const std::string run = "verify --kernel host --properties 'masks_combine|empty_rows' --cases 6 --json - ";
   const json fast = figures(attest(run)), exact = figures(attest(run + "--exact"));
   EXPECT_EQ(fast["violations"], exact["violations"]);
   EXPECT_EQ(fast["rows"], exact["rows"]);
@@ -313,6 +317,12 @@ TEST_F(Command, time_ends_a_run) {
   const Ran ran = attest("verify --kernel host --properties '^repeat_call$' --time 0.2s");
   EXPECT_TRUE(ran.exit == 0 || ran.exit == 4) << ran.out << ran.err;
   EXPECT_NE(ran.out.find("--time 0.2s"), std::string::npos) << ran.out;
+}
+
+TEST_F(Command, of_an_option_given_twice_the_last_counts) {
+  const Ran ran = attest("verify --kernel host --seed 1 --seed 5 --dry-run");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_NE(ran.out.find("--seed 5"), std::string::npos) << ran.out;
 }
 
 TEST_F(Command, list_and_dry_run_run_nothing) {
@@ -360,11 +370,42 @@ TEST_F(Command, show_prints_the_state_after_each_block) {
   EXPECT_EQ(attest("show case.json --kernel host --row 0,0,0").exit, 0);
 }
 
+// One unit of the last digit of a decimal: 0.001 for "1.368".
+double last_digit(const std::string& decimal) {
+  const size_t point = decimal.find('.');
+  return point == std::string::npos ? 1 : std::pow(10.0, -static_cast<double>(decimal.size() - point - 1));
+}
+
+TEST_F(Command, show_prints_the_numbers_of_the_texts_after_each_block) {
+  for (const std::string name : {"attention_two_blocks_max_first", "attention_two_blocks_max_second", "softmax_two_blocks_max_first", "softmax_two_blocks_max_second"}) {
+    const std::string path = std::string(ATTEST_SOURCE_DIR) + "/corpus/seeds/" + name + ".json";
+    const Ran ran = attest("show --kernel host '" + path + "'");
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    int64_t stated_lines = 0;
+    std::istringstream lines(ran.out);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::vector<std::string> word;
+      for (std::string w; words >> w;) word.push_back(w);
+      const auto quantity = std::find_if(word.begin(), word.end(), [](const std::string& w) { return w == "m" || w == "l" || w == "scale"; });
+      if (quantity == word.end() || word.end() - quantity != 4) continue;
+      ++stated_lines;
+      const double stated = std::stod(quantity[3]), unit = last_digit(quantity[3]);
+      EXPECT_NEAR(std::stod(quantity[1]), stated, unit) << name << ": " << line;
+      EXPECT_NEAR(std::stod(quantity[2]), stated, unit) << name << ": " << line;
+    }
+    int64_t stated = 0;
+    const std::optional<Expected> expected = read_case(path).expected;
+    ASSERT_TRUE(expected) << name;
+    for (const ExpectedState& state : expected->states) stated += !state.m.empty() + !state.l.empty() + !state.scale.empty();
+    EXPECT_GE(stated, 4) << name;
+    EXPECT_EQ(stated_lines, stated) << ran.out;
+  }
+}
+
 TEST_F(Command, show_of_a_kernel_without_trace_shows_the_reference) {
-  write("case.json", kCase);
-  std::string plain = kCase;
-  plain.replace(plain.find(", \"choice\": {\"tile_keys\": 2}"), std::string(", \"choice\": {\"tile_keys\": 2}").size(), "");
-  write("plain.json", plain);
+  write("plain.json", R"({"attest_case": 1, "type": "f32", "scale": 1, "q": [[1, 0]], "k": [[1, 0], [2, 0], [5, 0], [3, 0]],
+    "values": [[1, 0], [0, 1], [1, 1], [0, 0]]})");
   const Ran ran = attest("show plain.json --kernel " EXAMPLE);
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.err;
   EXPECT_NE(ran.out.find("no trace"), std::string::npos) << ran.out;
@@ -385,7 +426,6 @@ TEST_F(Command, every_help_text_names_every_exit_code_once) {
     const Ran ran = attest(std::string(command) + " --help");
     EXPECT_EQ(ran.exit, 0) << command;
     for (const char code : std::string("012345")) {
-      if (code == '\0') continue;
       const std::string line = std::string("\n  ") + code + "  ";
       const size_t first = ran.out.find(line);
       EXPECT_NE(first, std::string::npos) << command << " lacks exit code " << code;
@@ -399,13 +439,16 @@ TEST_F(Command, the_documents_give_the_exit_codes_and_options_of_the_help_texts)
   const std::string help = attest("--help").out;
   std::istringstream lines(help.substr(help.find("Exit codes:")));
   for (std::string line; std::getline(lines, line);)
-    if (line.size() > 5 && line[0] == ' ') EXPECT_NE(document.find("| " + line.substr(2, 1) + " | " + line.substr(5) + " |"), std::string::npos) << line;
+    if (line.size() > 5 && line[0] == ' ') {
+      EXPECT_NE(document.find("| " + line.substr(2, 1) + " | " + line.substr(5) + " |"), std::string::npos) << line;
+    }
   for (const char* command : {"kernels", "verify", "replay", "show", "convert", "selftest"}) {
     EXPECT_NE(document.find("attest " + std::string(command)), std::string::npos) << command;
     std::istringstream words(attest(std::string(command) + " --help").out);
     for (std::string word; words >> word;)
-      if (word.rfind("--", 0) == 0 && word.size() > 2 && std::isalpha(static_cast<unsigned char>(word[2])))
+      if (word.rfind("--", 0) == 0 && word.size() > 2 && std::isalpha(static_cast<unsigned char>(word[2]))) {
         EXPECT_NE(document.find("`" + word), std::string::npos) << command << " " << word;
+      }
   }
 }
 
