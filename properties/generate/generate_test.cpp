@@ -90,7 +90,27 @@ TEST(Generate, SeedGivesTheSameCasesOnEveryCompiler) {
     add(&g.problem.scale, sizeof(float));
     add(g.regimes.data(), g.regimes.size());
   }
-  EXPECT_EQ(hash, 3041446449567521263u);
+  EXPECT_EQ(hash, 1548053279047873380u);
+}
+
+// The contract has O right where sum P v leaves f32 and only the quotient fits: such columns must be drawn.
+TEST(Generate, ExtremeValuesReachSumsThatLeaveF32) {
+  std::map<DType, int> cases;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    Choices c = Choices::seeded(seed);
+    const Problem p = generate(c, Target::everything(), {.pins = {Regime::extreme_values}, .max_keys = 300, .work = 1e5}).problem;
+    bool leaves = false;
+    for (int64_t b = 0; b < p.shape.b; ++b)
+      for (int64_t h = 0; h < p.shape.hk; ++h)
+        for (int64_t d = 0; d < p.shape.dv; ++d) {
+          double sum = 0;
+          for (int64_t j = 0; j < p.shape.nk; ++j) sum += p.v.get(b, h, j, d);
+          leaves = leaves || (std::isfinite(sum) && std::fabs(sum) > largest_finite(DType::f32));
+        }
+    cases[p.type] += leaves ? 1 : 0;
+  }
+  EXPECT_GE(cases[DType::f32], 20);
+  EXPECT_GE(cases[DType::bf16], 20);
 }
 
 // The mix that a run of free cases has: the shares that issue 2 asks for, and the room that the budget needs.
