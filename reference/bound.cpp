@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <span>
 
 #include "reference/vector_clones.h"
@@ -447,20 +448,17 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
              0x1p-23 * std::fabs(row.lse) + kFlush) * kEnlarge;
 }
 
-Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, RowBound& bound) {
+Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, int64_t tile, RowBound& bound) {
   const auto columns = static_cast<size_t>(head.dv);
   const size_t n = static_cast<size_t>(row.size());
-  const bool ties = tie_groups(row, bound.group, bound.table);
-  const std::vector<int64_t>& group = bound.group;
+  tie_groups(row, bound.group, bound.table);
   std::vector<double> c(columns * columns, 0.0), w(columns);
   const double inverse_l2 = 1 / (row.l * row.l);
-  const auto add = [&](double sigma2) {
-    for (size_t a = 0; a < columns; ++a)
-      for (size_t b = 0; b < columns; ++b) c[a * columns + b] += sigma2 * inverse_l2 * w[a] * w[b];
-  };
+  // A source: the keys of one score within one tile, their values summed in w.
+  const auto source = [&](size_t j) { return std::pair(bound.group[j], row.key[j] / tile); };
   std::vector<size_t> order(n);
-  for (size_t j = 0; j < n; ++j) order[j] = j;
-  if (ties) std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group[a] < group[b]; });
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return source(x) < source(y); });
   for (size_t at = 0; at < n;) {
     std::fill(w.begin(), w.end(), 0.0);
     size_t end = at;
@@ -468,8 +466,10 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, RowBou
       const float* v = head.v_row(row.key[order[end]]);
       for (size_t d = 0; d < columns; ++d) w[d] += row.column_nonfinite[d] ? 0.0 : v[d] - row.o_hi[d];
       ++end;
-    } while (ties && end < n && group[order[end]] == group[order[at]]);
-    add(bound.sigma2[order[at]]);
+    } while (end < n && source(order[end]) == source(order[at]));
+    const double sigma2 = bound.sigma2[order[at]] * inverse_l2;
+    for (size_t x = 0; x < columns; ++x)
+      for (size_t y = 0; y < columns; ++y) c[x * columns + y] += sigma2 * w[x] * w[y];
     at = end;
   }
   // l, rescales and the scale move all columns together.
@@ -509,13 +509,13 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, RowBou
       for (size_t b = 0; b < columns; ++b) square[a * columns + b] += c[a * columns + k] * c[k * columns + b];
   double fourth = 0;
   for (double x : square) fourth += x * x;
-  return {std::min(1.0, sum_squares), std::min(1.0, std::pow(fourth, 0.25))};
+  return {std::min(1.0, sum_squares), std::min(1.0, std::pow(fourth, 0.25)), trace};
 }
 
 double noise_threshold(const Spectrum& s) {
   return 1 + 2 * std::sqrt(kNoiseRateLog * s.sum_squares) + 2 * kNoiseRateLog * s.largest;
 }
 
-double noise_threshold_equal_columns(double columns) { return noise_threshold({1 / columns, 1 / columns}); }
+double noise_threshold_equal_columns(double columns) { return noise_threshold({1 / columns, 1 / columns, 1}); }
 
 }  // namespace attest

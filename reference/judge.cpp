@@ -76,7 +76,7 @@ struct Judge::Impl {
   };
 
   // Compares one normal row with what was seen; undecided where the double path cannot tell.
-  RowOutcome compare(DType type, const double* got, const double* got_lse, bool exactly, bool leaks) {
+  RowOutcome compare(DType type, const Numerics& numerics, const double* got, const double* got_lse, bool exactly, bool leaks) {
     RowOutcome out;
     const auto columns = static_cast<size_t>(head.dv);
     error.assign(columns, 0.0);
@@ -113,7 +113,20 @@ struct Judge::Impl {
       out.threshold = noise_threshold_equal_columns(static_cast<double>(columns));
       const bool near = std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20;
       if (out.noise > out.threshold || near) {
-        out.threshold = std::max(out.threshold, noise_threshold(noise_spectrum(row, head, type, bound)));
+        // The kernel's tile size is unknown, at least that of the model: one that explains the noise is enough.
+        const double own_variance = out.variance;
+        double limit = out.threshold * out.variance;
+        for (int64_t tile = std::max<int64_t>(1, std::min<int64_t>(16, numerics.tile)); out.error2 >= limit; tile *= 2) {
+          const Spectrum spectrum = noise_spectrum(row, head, type, tile, bound);
+          const double variance = std::max(own_variance, spectrum.trace);
+          if (variance * noise_threshold(spectrum) > limit) {
+            out.variance = variance;
+            out.threshold = noise_threshold(spectrum);
+            limit = variance * out.threshold;
+          }
+          if (tile >= head.nk) break;
+        }
+        out.noise = out.error2 / out.variance;
         if (!exactly && std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20) out.decided = false;
       }
     }
@@ -245,11 +258,11 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
 
         bool exactly = options.exact;
         me.refer(p, options.numerics, exactly);
-        Impl::RowOutcome outcome = me.compare(p.type, got, got_lse, exactly, leaks);
+        Impl::RowOutcome outcome = me.compare(p.type, options.numerics, got, got_lse, exactly, leaks);
         if (!outcome.decided) {
           exactly = true;
           me.refer(p, options.numerics, true);
-          outcome = me.compare(p.type, got, got_lse, true, leaks);
+          outcome = me.compare(p.type, options.numerics, got, got_lse, true, leaks);
         }
         if (exactly) ++v.rows_exact;
 
@@ -314,7 +327,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
   // The rows together: lambda_max of the block diagonal is the largest of the rows', at most 1 within each.
   if (options.noise_budget && pool.seen.size() > 1 && pool.variance > 0) {
     const double noise = pool.error2 / pool.variance;
-    const double threshold = noise_threshold({pool.variance2 / (pool.variance * pool.variance), pool.largest / pool.variance});
+    const double threshold = noise_threshold({pool.variance2 / (pool.variance * pool.variance), pool.largest / pool.variance, pool.variance});
     v.worst_budget_share = std::max(v.worst_budget_share, noise / threshold);
     if (noise > threshold) {
       ++v.budget_failures;
