@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <tuple>
 
 #include "reference/vector_clones.h"
 
@@ -448,14 +449,17 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
              0x1p-23 * std::fabs(row.lse) + kFlush) * kEnlarge;
 }
 
-Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, int64_t tile, RowBound& bound) {
+Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling tiling, RowBound& bound) {
   const auto columns = static_cast<size_t>(head.dv);
   const size_t n = static_cast<size_t>(row.size());
   tie_groups(row, bound.group, bound.table);
   std::vector<double> c(columns * columns, 0.0), w(columns);
   const double inverse_l2 = 1 / (row.l * row.l);
   // A source: the keys of one score within one tile, their values summed in w.
-  const auto source = [&](size_t j) { return std::pair(bound.group[j], row.key[j] / tile); };
+  const auto source = [&](size_t j) {
+    const int64_t key = row.key[j];
+    return std::tuple(bound.group[j], key / tiling.split, key % tiling.split / tiling.tile);
+  };
   std::vector<size_t> order(n);
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return source(x) < source(y); });

@@ -37,9 +37,12 @@ struct Spectrum {
   double sum_squares = 1, largest = 1;
   double trace = 0;  // tr C
 };
-// With tiles of `tile` keys: P is rounded relative to the maximum of its own tile, so only equal scores within a tile
-// round alike.
-Spectrum noise_spectrum(const Row& row, const HeadData& head, DType output, int64_t tile, RowBound& bound);
+// How a kernel may walk over the keys: in splits of so many keys each, and in those in tiles of so many. P is rounded
+// relative to the maximum of its own tile, so only equal scores within a tile round alike.
+struct Tiling {
+  int64_t split, tile;
+};
+Spectrum noise_spectrum(const Row& row, const HeadData& head, DType output, Tiling tiling, RowBound& bound);
 
 // 1 + 2 sqrt(t sum lambda^2) + 2 t lambda_max with t = ln(1/rate), rate = 1e-9 per row: the value that a
 // weighted chi-square, or a sum of independent sub-Gaussian errors, exceeds with that rate at most.

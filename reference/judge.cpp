@@ -76,7 +76,7 @@ struct Judge::Impl {
   };
 
   // Compares one normal row with what was seen; undecided where the double path cannot tell.
-  RowOutcome compare(DType type, const Numerics& numerics, const double* got, const double* got_lse, bool exactly, bool leaks) {
+  RowOutcome compare(const Problem& p, const Numerics& numerics, const double* got, const double* got_lse, bool exactly, bool leaks) {
     RowOutcome out;
     const auto columns = static_cast<size_t>(head.dv);
     error.assign(columns, 0.0);
@@ -113,19 +113,23 @@ struct Judge::Impl {
       out.threshold = noise_threshold_equal_columns(static_cast<double>(columns));
       const bool near = std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20;
       if (out.noise > out.threshold || near) {
-        // The kernel's tile size is unknown, at least that of the model: one that explains the noise is enough.
+        // The kernel's tile size is not known: one that explains the noise is enough.
         const double own_variance = out.variance;
         double limit = out.threshold * out.variance;
-        for (int64_t tile = std::max<int64_t>(1, std::min<int64_t>(16, numerics.tile)); out.error2 >= limit; tile *= 2) {
-          const Spectrum spectrum = noise_spectrum(row, head, type, tile, bound);
-          const double variance = std::max(own_variance, spectrum.trace);
-          if (variance * noise_threshold(spectrum) > limit) {
+        const auto still_above_with = [&](Tiling tiling) {
+          const Spectrum spectrum = noise_spectrum(row, head, p.type, tiling, bound);
+          const double variance = std::max(own_variance, spectrum.trace), threshold = noise_threshold(spectrum);
+          if (variance * threshold > limit) {
             out.variance = variance;
-            out.threshold = noise_threshold(spectrum);
-            limit = variance * out.threshold;
+            out.threshold = threshold;
+            limit = variance * threshold;
           }
-          if (tile >= head.nk) break;
-        }
+          return out.error2 >= limit;
+        };
+        const int64_t split = p.choice.splits > 1 ? std::max<int64_t>(1, (head.nk + p.choice.splits - 1) / p.choice.splits) : head.nk;
+        int64_t tile = std::max<int64_t>(1, std::min<int64_t>(16, numerics.tile));
+        while (still_above_with({split, tile}) && tile < split) tile *= 2;
+        if (split < head.nk && out.error2 >= limit) still_above_with({head.nk, head.nk});
         out.noise = out.error2 / out.variance;
         if (!exactly && std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20) out.decided = false;
       }
@@ -258,11 +262,11 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
 
         bool exactly = options.exact;
         me.refer(p, options.numerics, exactly);
-        Impl::RowOutcome outcome = me.compare(p.type, options.numerics, got, got_lse, exactly, leaks);
+        Impl::RowOutcome outcome = me.compare(p, options.numerics, got, got_lse, exactly, leaks);
         if (!outcome.decided) {
           exactly = true;
           me.refer(p, options.numerics, true);
-          outcome = me.compare(p.type, options.numerics, got, got_lse, true, leaks);
+          outcome = me.compare(p, options.numerics, got, got_lse, true, leaks);
         }
         if (exactly) ++v.rows_exact;
 
