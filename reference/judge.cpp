@@ -51,7 +51,6 @@ uint64_t hash_outputs(const Row& row) {
 struct Judge::Impl {
   HeadData head;
   std::vector<double> q;
-  std::vector<Dot> dots;
   Row row;
   RowBound bound;
   ExactRow<Dec50> exact;
@@ -66,7 +65,7 @@ struct Judge::Impl {
   // The reference of a classified, normal row by one of the two paths, and its bound.
   void refer(const Problem& p, const Numerics& numerics, bool exactly) {
     if (exactly) exact_row(p, head, q.data(), row, exact);
-    else enclose_row(p, head, dots, row);
+    else enclose_row(p, head, q.data(), row);
     bound_row(row, head, p, numerics, bound);
   }
 
@@ -86,7 +85,7 @@ struct Judge::Impl {
       const double low = std::max(0.0, ratio - blur), high = ratio + blur;
       return (low <= 1) != (high <= 1) || bucket_of(low) != bucket_of(high);
     };
-    if (bound.near_binade && !exactly) out.decided = false;
+    if ((row.wide || bound.near_binade) && !exactly) out.decided = false;
     for (size_t d = 0; d < columns; ++d) {
       if (row.column_nonfinite[d] || (leaks && !std::isfinite(got[d]))) continue;
       if (!std::isfinite(got[d])) {
@@ -231,7 +230,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
         const double* got_lse = seen.lse.empty() ? nullptr : &seen.lse[at];
         me.load_q(p, b, h, i);
         Row& row = me.row;
-        classify(p, options.conventions, me.head, me.q.data(), b, h, i, row, me.dots);
+        classify(p, options.conventions, me.head, me.q.data(), b, h, i, row);
         ++v.rows;
         if (row.kind == RowKind::out_of_range) {
           ++v.rows_out_of_range;
@@ -346,7 +345,7 @@ RowReference Judge::row(const Problem& p, int64_t b, int64_t h, int64_t i, const
   Impl& me = *impl_;
   me.head.load(p, b, p.shape.key_head(h));
   me.load_q(p, b, h, i);
-  classify(p, options.conventions, me.head, me.q.data(), b, h, i, me.row, me.dots);
+  classify(p, options.conventions, me.head, me.q.data(), b, h, i, me.row);
   const auto columns = static_cast<size_t>(p.shape.dv);
   RowReference out;
   out.in_range = me.row.kind != RowKind::out_of_range;

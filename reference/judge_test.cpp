@@ -249,8 +249,7 @@ TEST(Oracle, FiftyDigitsAgreeWithTwoHundred) {
     std::vector<double> q;
     for (int64_t d = 0; d < p.shape.d; ++d) q.push_back(p.q.get(0, 0, 0, d));
     Row row;
-    std::vector<Dot> dots;
-    classify(p, {}, head, q.data(), 0, 0, 0, row, dots);
+    classify(p, {}, head, q.data(), 0, 0, 0, row);
     if (row.kind != RowKind::normal) continue;
     ExactRow<Dec50> fifty;
     ExactRow<Dec200> more;
