@@ -390,7 +390,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     double weights_noise = out.noise_spread[d];
     if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, out.noise_abs[d]);
     if (one_weight && p_rel == 0) weights_noise = 0;
-    weights_noise *= inverse_l * inverse_l;
+    // Whatever the weights do, O stays among the values: an error of at most the range is sub-Gaussian with its square.
+    weights_noise = std::min(weights_noise * inverse_l * inverse_l, out.range[d] * out.range[d]);
     // Sums of O and l. Roundings of a sum are independent unless its terms repeat (ties) or are too small to count;
     // then they all point one way. f32 outputs show every such rounding, so there the worst is taken.
     const auto sum_noise = [&](double depth) {
@@ -416,7 +417,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   // LSE = m + ln l: nothing is shared, so the rounding of the scale counts on m too.
   double delta_lse = std::max(std::log(l_high_lse / row.l), std::log(row.l / l_low_lse));
   if (std::isnan(delta_lse) || std::isinf(delta_lse)) delta_lse = delta_most;
-  const double l_round = may_round_l ? l_rounding / l_low : 0.0;
+  // No weight is rounded by more than itself; where a sink takes all, l_low may be 0.
+  const double l_round = may_round_l && l_rounding > 0 ? std::min(1.0, l_rounding / l_low) : 0.0;
   const double log_l = std::fabs(std::log(row.l));
   const double phi_loss = -std::log1p(-std::min(0.5, phi));
   out.lse = (delta_lse + phi_loss + l_round + 0x1p-22 * (1 + log_l + lag) + 3 * kF32Unit * (std::fabs(row.m) + lag) +

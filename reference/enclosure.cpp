@@ -78,8 +78,23 @@ PairScore pair_score(const Problem& problem, const double* q, const float* k, in
   return out;
 }
 
-// Brings the scores to their maximum and forgets the errors of keys that have no weight whatever they are. Returns the
-// error of the maximum.
+// Forgets the errors of keys that have no weight whatever their errors are, `at_maximum` that of the maximum. If one key
+// remains, its error is shared by all there is.
+void forget_vanishing(Row& row, double at_maximum) {
+  const size_t n = row.key.size(), sinks = row.has_sink && row.sink_ds + at_maximum >= kVanishes ? 1 : 0;
+  size_t remaining = sinks, last = 0;
+  for (size_t j = 0; j < n; ++j) {
+    if (row.ds[j] + row.kappa[j] + at_maximum < kVanishes) {
+      row.kappa[j] = 0;
+      continue;
+    }
+    ++remaining;
+    last = j;
+  }
+  if (remaining == 1 && sinks == 0) row.kappa[last] = 0;
+}
+
+// Brings the scores s + s_low to their maximum. Returns the error of the maximum.
 double subtract_maximum(Row& row, bool pairs) {
   const size_t n = row.key.size();
   double m_low = 0;
@@ -96,21 +111,50 @@ double subtract_maximum(Row& row, bool pairs) {
   row.sink_ds = row.has_sink ? (row.sink - row.m) - m_low : 0.0;
   ShiftArguments shift{row.s.data(), row.s_low.data(), row.kappa.data(), row.size(), row.m, m_low, row.ds.data(), 0, 0};
   hot_loops().shift(shift);
-  const double at_maximum = shift.kappa_at_maximum;
-  // If one key remains, its error is shared by all there is.
-  size_t remaining = n + (row.has_sink ? 1 : 0), last = 0;
-  if (shift.least_ds < kVanishes || n == 1) {
-    remaining = row.has_sink ? 1 : 0;
-    for (size_t j = 0; j < n; ++j) {
-      if (row.ds[j] + row.kappa[j] + at_maximum < kVanishes) {
-        row.kappa[j] = 0;
-        continue;
-      }
-      ++remaining;
-      last = j;
+  if (shift.least_ds < kVanishes || row.sink_ds < kVanishes || n == 1) forget_vanishing(row, shift.kappa_at_maximum);
+  return shift.kappa_at_maximum;
+}
+
+// The same with every score in double-double. Bias and the rest are subtracted apart: a bias may be 2^127 larger.
+// Returns the error of the maximum.
+double subtract_maximum_in_pairs(const Problem& problem, const HeadData& head, const double* q, Row& row) {
+  const size_t n = row.key.size();
+  const auto vanished = [&](size_t j) { return row.p[j] == 0 && row.kappa[j] == 0; };
+  row.pair_hi.resize(n);
+  row.pair_lo.resize(n);
+  Pair most{-INFINITY, 0}, reference{0, 0};  // the maximum, and its part without the bias
+  double bias = 0, at_maximum = 0;
+  if (row.has_sink) {
+    most = {row.sink, 0};
+    bias = row.sink;
+  }
+  for (size_t j = 0; j < n; ++j) {
+    if (vanished(j)) continue;
+    const PairScore score = pair_score(problem, q, head.k_row(row.key[j]), head.d, row.dot_abs[j]);
+    const bool exact = row.dot_terms[j] <= 1 && problem.softcap == 0;
+    row.x[j] = score.x.hi;
+    row.pair_hi[j] = score.s.hi;
+    row.pair_lo[j] = score.s.lo;
+    row.kappa[j] = exact ? 0.0 : score.error + kPairUnit * std::fabs(score.s.hi);
+    const Pair s = plus(score.s, row.bias[j]);
+    row.s[j] = s.hi;
+    row.s_low[j] = s.lo;
+    if (s.hi > most.hi || (s.hi == most.hi && s.lo > most.lo)) {
+      most = s;
+      reference = score.s;
+      bias = row.bias[j];
+      at_maximum = row.kappa[j];
     }
   }
-  if (remaining == 1 && !row.has_sink) row.kappa[last] = 0;
+  row.m = most.hi;
+  const auto minus_maximum = [&](Pair s, double b) {
+    const Pair scores = two_sum(s.hi, -reference.hi), biases = two_sum(b, -bias), sum = two_sum(scores.hi, biases.hi);
+    return sum.hi + (sum.lo + (scores.lo + biases.lo) + (s.lo - reference.lo));
+  };
+  for (size_t j = 0; j < n; ++j)
+    if (!vanished(j)) row.ds[j] = minus_maximum({row.pair_hi[j], row.pair_lo[j]}, row.bias[j]);
+  row.sink_ds = row.has_sink ? minus_maximum({0, 0}, row.sink) : 0.0;
+  forget_vanishing(row, at_maximum);
   return at_maximum;
 }
 
@@ -164,16 +208,7 @@ void enclose_row(const Problem& problem, const HeadData& head, const double* q, 
   double m_error = subtract_maximum(row, affine);
   sums();
   if (entropy > kShows * row.l || widest > kWide) {
-    for (size_t j = 0; j < n; ++j) {
-      if (row.kappa[j] == 0) continue;  // exact, or too far below the maximum
-      const PairScore score = pair_score(problem, q, head.k_row(row.key[j]), head.d, row.dot_abs[j]);
-      const Pair s = plus(score.s, row.bias[j]);
-      row.x[j] = score.x.hi;
-      row.s[j] = s.hi;
-      row.s_low[j] = s.lo;
-      row.kappa[j] = score.error + kPairUnit * (std::fabs(score.s.hi) + std::fabs(s.hi));
-    }
-    m_error = subtract_maximum(row, true);
+    m_error = subtract_maximum_in_pairs(problem, head, q, row);
     sums();
   }
   row.wide = widest > kWide;

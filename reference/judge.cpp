@@ -195,6 +195,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
   Verdict v;
   Tally tally(v);
   const Shape& s = p.shape;
+  if (options.details) *options.details = {};
 
   // Status and memory.
   switch (seen.status) {
@@ -286,11 +287,12 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           ++v.buckets[static_cast<size_t>(bucket_of(ratio))];
           v.worst_ratio = std::max(v.worst_ratio, ratio);
           if (me.bound.score_part[c] > me.bound.range[c] / 4) ++v.loose;
-          if (ratio > 1) {
+          if (!(ratio <= 1)) {  // a bound that is not a number fails, too
             ++v.failures;
             tally.fail(Check::bound, Disposition::incorrect,
                        Tally::place(row, d) + format(" is %.9g, exact %.9g: error %.3g is %.3g times the bound %.3g", got[d], o, me.error[c], ratio, me.bound.o[c]));
           }
+          if (options.details) options.details->elements.push_back({b, h, i, d, got[d], o, me.bound.o[c], ratio, 0});
           if (tally.wants(ratio))
             tally.element({b, h, i, d, got[d], o, me.bound.o[c], ratio, ulps_between(p.type, got[d], o)});
         }
@@ -300,8 +302,9 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           } else {
             ++v.elements;
             ++v.buckets[static_cast<size_t>(bucket_of(outcome.lse_ratio))];
+            if (options.details) options.details->elements.push_back({b, h, i, -1, *got_lse, row.lse, me.bound.lse, outcome.lse_ratio, 0});
             v.worst_lse_ratio = std::max(v.worst_lse_ratio, outcome.lse_ratio);
-            if (outcome.lse_ratio > 1) {
+            if (!(outcome.lse_ratio <= 1)) {
               ++v.failures;
               tally.fail(Check::lse, Disposition::incorrect,
                          Tally::place(row, -1) + format(" is %.9g, exact %.9g: error %.3g is %.3g times the bound %.3g", *got_lse, row.lse, std::fabs(*got_lse - row.lse), outcome.lse_ratio, me.bound.lse));
@@ -311,9 +314,10 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           }
         }
         if (!options.noise_budget) continue;
+        if (options.details) options.details->rows.push_back({b, h, i, outcome.noise, outcome.threshold});
         v.worst_budget = std::max(v.worst_budget, outcome.noise);
         v.worst_budget_share = std::max(v.worst_budget_share, outcome.noise / outcome.threshold);
-        if (outcome.noise > outcome.threshold) {
+        if (!(outcome.noise <= outcome.threshold)) {
           ++v.budget_failures;
           tally.fail(Check::budget, Disposition::incorrect,
                      format("row [b=%ld,h=%ld,i=%ld] has %.3g times the rounding noise that its inputs explain, threshold %.3g", long(b), long(h), long(i), outcome.noise, outcome.threshold));
@@ -332,7 +336,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
     const double noise = pool.error2 / pool.variance;
     const double threshold = noise_threshold({pool.variance2 / (pool.variance * pool.variance), pool.largest / pool.variance, pool.variance});
     v.worst_budget_share = std::max(v.worst_budget_share, noise / threshold);
-    if (noise > threshold) {
+    if (!(noise <= threshold)) {
       ++v.budget_failures;
       tally.fail(Check::budget, Disposition::incorrect,
                  format("%zu rows together have %.3g times the rounding noise that their inputs explain, threshold %.3g", pool.seen.size(), noise, threshold));

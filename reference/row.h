@@ -67,6 +67,7 @@ struct Row {
   std::vector<double> kappa;             // per visible key
   double sink_kappa = 0;
   double lse_error = 0;                  // |lse - exact|, absolute
+  std::vector<double> pair_hi, pair_lo;  // scratch: scores without bias in double-double
   std::vector<double> o_sum_error;       // rounding of the sums over keys, absolute
 
   int64_t size() const { return static_cast<int64_t>(key.size()); }
