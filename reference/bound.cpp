@@ -19,6 +19,8 @@ constexpr double kF32Unit = 0x1p-24;          // half a unit in the last place o
 constexpr double kBlockFactor = 1.25;         // an aligned block costs 2^-23 + 2^-25 per addition at most
 constexpr double kFlush = 0x1p-126;           // results below may become 0
 constexpr double kEnlarge = 1 + 0x1p-36;      // covers the rounding of the sums in this file
+constexpr double kBinade = 1 + 0x1p-30;       // units in the last place count as those a little further out: results at a
+                                              // power of two, which inputs make on purpose, read the same in both paths
 constexpr double kVanishes = -1000;           // e^-1000 is 0 beside any bound
 constexpr double kTop = -0x1p-30;             // scores so near to the maximum count as the maximum
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -365,10 +367,10 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     if (may_keep_l) error = std::max(error, value_error(false));
     if (may_round_l) error = std::max(error, value_error(true));
     // The division, then the one rounding to the output type; small results may flush.
-    const double before = o_abs + error;
+    const double before = (o_abs + error) * kBinade;
     const double divided = error + kDivisionUlps * ulp_at(DType::f32, before) * (1 + kF32Unit);
-    const double least = o_abs - divided;
-    const double after = o_abs + divided;
+    const double least = (o_abs - divided) / kBinade;
+    const double after = (o_abs + divided) * kBinade;
     double total = divided;
     if (problem.type != DType::f32) total += ulp_at(problem.type, std::min(after, largest_finite(problem.type))) / 2;
     if (problem.type != DType::f16 && least < kFlush) total += kFlush;
@@ -404,7 +406,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double common = (sum_noise(additions(l_terms, numerics)) + rescales + (one_weight ? 0.0 : rescales + arguments_noise * arguments_noise)) * together * together;
     out.common[d] = std::sqrt(common / 3);
     const double division = 0x1p-23 * o_abs;
-    const double output = problem.type == DType::f32 ? 0.0 : ulp_at(problem.type, o_abs) / 2;
+    // Just below a power of two the larger unit counts: V of ones gives 1 or 1 - 2^-53, as the path has it.
+    const double output = problem.type == DType::f32 ? 0.0 : ulp_at(problem.type, std::min(o_abs * kBinade, largest_finite(problem.type))) / 2;
     double variance = weights_noise + (accumulation + common + division * division + output * output) / 3;
     const double floor = together * together / 3;
     variance = std::max(variance, floor);
