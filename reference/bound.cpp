@@ -359,7 +359,9 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
       return shared + own * (1 + loss) + both;
     };
     const double score_spread = (out.spread[d] + sink_spread) * inverse;
-    out.score_part[d] = std::isnan(score_spread) ? far : std::min(score_spread, far);
+    out.range[d] = std::max(0.0, v_high - v_low);
+    // Of equal values the weights make nothing, whatever a path's rounding of O leaves of v - O.
+    out.score_part[d] = out.range[d] == 0 ? 0.0 : std::isnan(score_spread) ? far : std::min(score_spread, far);
     // What the double path's own errors of p make of O.
     const double by_gain = gain * score_spread, by_far = far * p_kappa / row.l;
     out.enclosure[d] = !row.enclosed || p_kappa == 0 ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
@@ -384,7 +386,6 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
       if (o_abs > 0 && problem.type != DType::f16 && std::fabs(least - kFlush) <= blur) out.near_binade = true;
     }
     out.o[d] = total * kEnlarge;
-    out.range[d] = std::max(0.0, v_high - v_low);
 
     // Predicted variance, all of it in units of O. Uniform errors of half width a have variance a^2 / 3.
     const double inverse_l = 1 / row.l;
