@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -12,6 +13,16 @@
 
 #include "kernel/host/host.h"
 #include "kernel/runner/memory.h"
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ATTEST_ADDRESS_SANITIZER 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define ATTEST_ADDRESS_SANITIZER 1
+#endif
+#if ATTEST_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#endif
 #if ATTEST_HAVE_CUDA
 #include "kernel/cuda/cuda.h"
 #endif
@@ -59,11 +70,41 @@ struct Plan {
     size_t begin = 0, bytes = 0;
   };
   size_t size = kGuard;
+  std::array<Region, 12> regions;  // those added, in ascending order
+  size_t count = 0;
   Region add(size_t bytes) {
     Region r{(size + kAlign - 1) / kAlign * kAlign, bytes};
     size = r.begin + bytes + kGuard;
+    regions[count++] = r;
     return r;
   }
+};
+
+// Under AddressSanitizer a kernel on the CPU that was compiled with it may not even read the guard bands. They are open
+// again when this ends.
+class ClosedGuards {
+ public:
+  ClosedGuards([[maybe_unused]] const Plan& plan, [[maybe_unused]] uint8_t* base) {
+#if ATTEST_ADDRESS_SANITIZER
+    base_ = base;
+    size_ = plan.size;
+    size_t open = 0;  // end of the last region
+    for (size_t n = 0; n < plan.count; ++n) {
+      ASAN_POISON_MEMORY_REGION(base + open, plan.regions[n].begin - open);
+      open = plan.regions[n].begin + plan.regions[n].bytes;
+    }
+    ASAN_POISON_MEMORY_REGION(base + open, plan.size - open);
+#endif
+  }
+  ClosedGuards(const ClosedGuards&) = delete;
+  ClosedGuards& operator=(const ClosedGuards&) = delete;
+#if ATTEST_ADDRESS_SANITIZER
+  ~ClosedGuards() { ASAN_UNPOISON_MEMORY_REGION(base_, size_); }
+
+ private:
+  uint8_t* base_ = nullptr;
+  size_t size_ = 0;
+#endif
 };
 
 struct Regions {
@@ -305,11 +346,23 @@ std::string Kernel::refuses(const Problem& problem) const {
 
 Observation Kernel::run(const Problem& p, const RunOptions& options) const {
   Observation seen;
+  run(p, options, seen);
+  return seen;
+}
+
+void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen) const {
   const attest_kernel& t = table();
+  seen.status = RunStatus::ok;
+  seen.traced = false;
+  seen.seconds = 0;
+  for (std::string* text : {&seen.message, &seen.overrun, &seen.unwritten, &seen.input_change, &seen.path}) text->clear();
+  seen.o.clear();
+  seen.lse.clear();
+  seen.trace.clear();
   if (std::string why = refuses(p); !why.empty()) {
     seen.status = RunStatus::unsupported;
     seen.message = why;
-    return seen;
+    return;
   }
   const Shape& s = p.shape;
   const bool want_lse = options.want_lse && has(ATTEST_LSE);
@@ -380,6 +433,8 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
       {
         std::unique_lock lock(impl_->serial, std::defer_lock);
         if (t.reentrant == 0) lock.lock();
+        std::optional<ClosedGuards> closed;
+        if (t.device == kDLCPU) closed.emplace(plan, base);
         status = t.forward(&a.args, arena->stream(), message, sizeof message);
         arena->synchronise();
       }
@@ -476,7 +531,6 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
     seen.status = RunStatus::failed;
     seen.message = "out of memory for a problem of " + std::to_string(plan.size) + " bytes";
   }
-  return seen;
 }
 
 Merged Kernel::merge(const PartialStates& a, const PartialStates& b) const {
