@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets in a scratch folder by fuzz/build.sh and checks what came out: every target is there with its
-# options and seeds, starts, runs its seeds, and then fuzzes for SECONDS from them without a finding. Two run at a time.
-#     fuzz/check_build.sh SECONDS [FLAG...]      flags are added to CXXFLAGS, -stdlib=libc++ for instance
+# options and seeds, starts, runs its seeds, and then fuzzes from them without a finding, for ATTEST_FUZZ_SECONDS (10 if
+# left out). Two run at a time.
+#     fuzz/check_build.sh [FLAG...]      flags are added to CXXFLAGS, -stdlib=libc++ for instance
 # Exit: 0 all holds, 1 something does not, 4 clang 19 is not installed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-seconds=$1
-shift
+seconds=${ATTEST_FUZZ_SECONDS:-10}
 if ! command -v clang++-19 > /dev/null; then
   echo "skipped: clang++-19 is missing; scripts/packages-fuzz.txt names the packages"
   exit 4
@@ -14,6 +14,7 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export SRC=$root OUT=$scratch/out WORK=$scratch/work
+export CCACHE_NOHASHDIR=1  # every scratch folder finds the objects of the last
 export CC=clang-19 CXX=clang++-19 LIB_FUZZING_ENGINE=-fsanitize=fuzzer
 export CXXFLAGS="-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined $*"
 export CFLAGS=$CXXFLAGS

@@ -191,12 +191,29 @@ std::string outside_features(const Problem& p, const attest_kernel& t) {
   return "";
 }
 
+// f(index of the first element) for every row of extent[3] elements, which lie side by side.
 template <class F>
-void for_each_index(const Layout& l, F f) {
+void for_each_row(const Layout& l, F f) {
   for (int64_t a = 0; a < l.extent[0]; ++a)
     for (int64_t b = 0; b < l.extent[1]; ++b)
-      for (int64_t c = 0; c < l.extent[2]; ++c)
-        for (int64_t d = 0; d < l.extent[3]; ++d) f(l.at(a, b, c, d));
+      for (int64_t c = 0; c < l.extent[2]; ++c) f(l.at(a, b, c, 0));
+}
+
+// Appends `count` elements to `values`.
+void read_elements(const uint8_t* from, DType type, int64_t count, std::vector<double>& values) {
+  if (type == DType::f32) {
+    for (int64_t n = 0; n < count; ++n) {
+      float x;
+      std::memcpy(&x, from + 4 * n, 4);
+      values.push_back(static_cast<double>(x));
+    }
+    return;
+  }
+  for (int64_t n = 0; n < count; ++n) {
+    uint16_t u;
+    std::memcpy(&u, from + 2 * n, 2);
+    values.push_back(type == DType::f16 ? static_cast<double>(f16_to_float(u)) : static_cast<double>(bf16_to_float(u)));
+  }
 }
 
 }  // namespace
@@ -416,11 +433,6 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
     if (p.sink) put(r.sink, p.sink->data());
     if (want_trace) std::memset(before.data() + r.count.begin, 0, 8);
 
-    const auto element = [&](const std::vector<uint8_t>& image, const Plan::Region& region, DType type, int64_t index) {
-      uint32_t u = 0;
-      std::memcpy(&u, image.data() + region.begin + static_cast<size_t>(index * size_of(type)), static_cast<size_t>(size_of(type)));
-      return u;
-    };
     // Runs once with outputs filled with `poison`; false where the kernel did not finish.
     const auto run_once = [&](uint8_t poison) {
       std::memset(before.data() + r.o.begin, poison, r.o.bytes);
@@ -452,16 +464,16 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
     // Elements that still hold the poison: "o: element 5 of its buffer".
     const auto still_poison = [&](uint8_t poison) {
       std::string where;
-      uint32_t pattern;
-      std::memset(&pattern, poison, 4);
-      const auto look = [&](const char* name, const Plan::Region& region, const Layout& l, DType type) {
-        const uint32_t expected = size_of(type) == 4 ? pattern : pattern & 0xFFFF;
-        for_each_index(l, [&](int64_t index) {
-          if (where.empty() && element(after, region, type, index) == expected) where = std::string(name) + ": element " + std::to_string(index) + " of its buffer was not written";
+      const auto look = [&](const char* name, const Plan::Region& region, const Layout& l, int64_t bytes) {
+        for_each_row(l, [&](int64_t index) {
+          const uint8_t* row = after.data() + region.begin + static_cast<size_t>(index * bytes);
+          for (int64_t n = 0; n < l.extent[3] && where.empty(); ++n)
+            if (row[n * bytes] == poison && std::all_of(row + n * bytes, row + (n + 1) * bytes, [&](uint8_t byte) { return byte == poison; }))
+              where = std::string(name) + ": element " + std::to_string(index + n) + " of its buffer was not written";
         });
       };
-      look("o", r.o, p.o, p.type);
-      if (want_lse) look("lse", r.lse, p.lse, DType::f32);
+      look("o", r.o, p.o, size_of(p.type));
+      if (want_lse) look("lse", r.lse, p.lse, 4);
       return where;
     };
 
@@ -474,10 +486,15 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
     }
     if (finished) {
       seen.o.reserve(static_cast<size_t>(s.rows() * s.dv));
-      for_each_index(p.o, [&](int64_t index) { seen.o.push_back(to_double(p.type, element(after, r.o, p.type, index))); });
+      const auto read = [&](const Plan::Region& region, const Layout& l, DType type, std::vector<double>& values) {
+        for_each_row(l, [&](int64_t index) {
+          read_elements(after.data() + region.begin + static_cast<size_t>(index * size_of(type)), type, l.extent[3], values);
+        });
+      };
+      read(r.o, p.o, p.type, seen.o);
       if (want_lse) {
         seen.lse.reserve(static_cast<size_t>(s.rows()));
-        for_each_index(p.lse, [&](int64_t index) { seen.lse.push_back(to_double(DType::f32, element(after, r.lse, DType::f32, index))); });
+        read(r.lse, p.lse, DType::f32, seen.lse);
       }
       if (want_trace) {
         uint64_t count = 0;
@@ -496,17 +513,18 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
       if (options.check_memory) {
         // Put back what may change; then nothing may differ.
         const auto restore = [&](size_t begin, size_t bytes) { std::memcpy(after.data() + begin, before.data() + begin, bytes); };
-        const auto element_bytes = [&](const Plan::Region& region, const Layout& l, int64_t size) {
-          for_each_index(l, [&](int64_t index) { restore(region.begin + static_cast<size_t>(index * size), static_cast<size_t>(size)); });
+        const auto restore_rows = [&](const Plan::Region& region, const Layout& l, int64_t size) {
+          for_each_row(l, [&](int64_t index) { restore(region.begin + static_cast<size_t>(index * size), static_cast<size_t>(l.extent[3] * size)); });
         };
-        element_bytes(r.o, p.o, size_of(p.type));
-        if (want_lse) element_bytes(r.lse, p.lse, 4);
+        restore_rows(r.o, p.o, size_of(p.type));
+        if (want_lse) restore_rows(r.lse, p.lse, 4);
         restore(r.workspace.begin, r.workspace.bytes);
         if (want_trace) {
           restore(r.records.begin, r.records.bytes);
           restore(r.count.begin, r.count.bytes);
         }
-        if (const auto at = std::mismatch(before.begin(), before.end(), after.begin()); at.first != before.end()) {
+        if (std::memcmp(before.data(), after.data(), before.size()) != 0) {
+          const auto at = std::mismatch(before.begin(), before.end(), after.begin());
           const auto byte = static_cast<size_t>(at.first - before.begin());
           const std::pair<const char*, Plan::Region> inputs[] = {{"q", r.q}, {"k", r.k}, {"v", r.v}, {"key_lengths", r.lengths}, {"mask", r.mask}, {"bias", r.bias}, {"sink", r.sink}};
           for (const auto& [name, region] : inputs)
