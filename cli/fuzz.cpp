@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "cli/arguments.h"
@@ -91,14 +92,14 @@ class Run {
     fs::create_directories(artifacts_);
   }
 
-  // Until the time is over; a finding ends the target, which then starts again.
+  // Until the time is over; a violation ends the target, which then starts again. A crash would come again at once.
   Exit operator()() {
     const auto begin = Clock::now();
     Exit exit = Exit::holds;
     for (double left = seconds_; left >= 1;) {
       exit = graver(exit, once(left, seconds_ - left));
       left = seconds_ - std::chrono::duration<double>(Clock::now() - begin).count();
-      if (exit == Exit::self_check || exit == Exit::usage) break;
+      if (exit == Exit::crash) break;
     }
     if (exit == Exit::holds) fmt::print("{}: no finding, {}\n", name_, progress_);
     return exit;
@@ -107,7 +108,7 @@ class Run {
  private:
   Exit once(double left, double before) {
     const fs::path log = fs::path(o_.findings) / (name_ + ".log");
-    const std::set<std::string> cases = files_of(o_.findings), inputs = files_of(artifacts_);
+    const std::set<std::string> cases = files_of(o_.findings);
     std::vector<std::string> words{target_.string(), fmt::format("-max_total_time={}", static_cast<int64_t>(left)), "-max_len=65536", "-len_control=0",
                                    "-malloc_limit_mb=1024", fmt::format("-artifact_prefix={}/", artifacts_.string()), corpus_.string()};
     const fs::path seeds = fs::path(ATTEST_FUZZ_CORPUS) / name_.substr(5);
@@ -126,9 +127,8 @@ class Run {
         fmt::print("{}: found {}\n{}\n", name_, file, own_lines(text));
         return Exit::violation;
       }
-    for (const std::string& file : files_of(artifacts_)) {
-      if (inputs.contains(file)) continue;
-      keep_crash(artifacts_ / file);
+    if (const std::string input = input_written(text); !input.empty()) {
+      keep_crash(input);
       return Exit::crash;
     }
     throw Stop(Exit::self_check, fmt::format("{} ended without a finding; {} says why", name_, log.string()));
@@ -163,6 +163,13 @@ class Run {
   static std::string first_line(const std::string& text) {
     const size_t at = text.find("attest: ");
     return at == std::string::npos ? text.substr(0, text.find('\n')) : text.substr(at + 8, text.find('\n', at) - at - 8);
+  }
+
+  // Where libFuzzer put the input that ended it; "" if it says nothing of one.
+  static std::string input_written(const std::string& text) {
+    constexpr std::string_view kWords = "Test unit written to ";
+    const size_t at = text.rfind(kWords);
+    return at == std::string::npos ? "" : text.substr(at + kWords.size(), text.find('\n', at) - at - kWords.size());
   }
 
   // What the target said in attest's name, up to the line that replays.

@@ -1,6 +1,5 @@
 #include "fuzz/finding.h"
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "corpus/case_file.h"
 #include "properties/shrink.h"
@@ -66,14 +66,32 @@ void tell(const std::string& verdict, const std::string& signature, const Proble
     std::fprintf(stderr, "  replay: attest replay %s --kernel %s\n", file.c_str(), judging.kernel_word.c_str());
 }
 
+// What a sanitizer calls the fault: "heap-buffer-overflow", or "undefined behaviour".
+std::string fault_named_in(std::FILE* report) {
+  std::rewind(report);
+  char line[512];
+  while (std::fgets(line, sizeof line, report) != nullptr) {
+    if (std::strstr(line, "runtime error: ") != nullptr) return "undefined behaviour";
+    if (const char* at = std::strstr(line, "ERROR: AddressSanitizer: ")) {
+      const std::string rest = at + std::strlen("ERROR: AddressSanitizer: ");
+      return rest.substr(0, rest.find_first_of(" \n"));
+    }
+  }
+  return "what a sanitizer forbids";
+}
+
 // How a child ends that judges the problem: "" if it lives, else the words for its death.
 std::string death_of(const Problem& problem, const Judging& judging) {
+  struct Closer {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
+  const std::unique_ptr<std::FILE, Closer> report(std::tmpfile());
+  if (report == nullptr) return "";
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
-    const int nowhere = open("/dev/null", O_WRONLY);
-    dup2(nowhere, 1);
-    dup2(nowhere, 2);
+    dup2(fileno(report.get()), 1);
+    dup2(fileno(report.get()), 2);
     alarm(5);
     judging.judge(problem);
     _exit(0);
@@ -81,7 +99,7 @@ std::string death_of(const Problem& problem, const Judging& judging) {
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) != child) return "";
   if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGALRM ? "hangs" : std::string("dies of ") + strsignal(WTERMSIG(status));
-  return WEXITSTATUS(status) == 0 ? "" : "is stopped by a sanitizer";
+  return WEXITSTATUS(status) == 0 ? "" : "is stopped by " + fault_named_in(report.get());
 }
 
 }  // namespace
