@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "corpus/case_file.h"
 #include "fuzz/feedback.h"
@@ -58,6 +60,31 @@ TEST(Input, every_string_decodes_to_a_valid_problem) {
     }
     expect_sound(reader.read(bytes), "string " + std::to_string(n));
   }
+}
+
+// Every committed input of the targets on problems becomes a case file and comes back.
+TEST(Corpus, every_input_is_a_case_and_all_stay_under_two_mebibytes) {
+  ProblemReader reader(Target::everything()), again(Target::everything());
+  uintmax_t bytes = 0;
+  int inputs = 0;
+  std::vector<uint8_t> image;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(ATTEST_SOURCE_DIR) / "fuzz/corpus")) {
+    if (!entry.is_regular_file()) continue;
+    bytes += entry.file_size();
+    if (entry.path().parent_path().filename().string().ends_with("_reader")) continue;
+    ++inputs;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::vector<uint8_t> input{std::istreambuf_iterator<char>(file), {}};
+    Case c;
+    c.problem = reader.read(input);
+    expect_sound(c.problem, entry.path());
+    const Case back = parse_safetensors_case(to_safetensors(c), "back.safetensors");
+    EXPECT_TRUE(same(back.problem, c.problem)) << entry.path();
+    write_image(back.problem, image);
+    EXPECT_TRUE(same(again.read(image), c.problem)) << entry.path();
+  }
+  EXPECT_GT(inputs, 100);
+  EXPECT_LT(bytes, uintmax_t{2} << 20);
 }
 
 TEST(Mutate, every_step_applies_and_keeps_the_problem_valid) {
