@@ -33,6 +33,7 @@ constexpr Subcommand kSubcommands[] = {
     {"replay", "judges saved cases again", add_replay},
     {"show", "shows m, l, scale of every tile beside the reference's", add_show},
     {"convert", "converts a case file, .json <-> .safetensors", add_convert},
+    {"fuzz", "runs the fuzz targets and keeps what they find", add_fuzz},
     {"selftest", "checks attest itself, in under a second", add_selftest},
 };
 

@@ -412,6 +412,65 @@ TEST_F(Command, show_of_a_kernel_without_trace_shows_the_reference) {
   EXPECT_NE(ran.out.find("1.203438"), std::string::npos) << ran.out;
 }
 
+// A copy of attest in a folder where shell scripts stand for fuzz targets.
+class Fuzz : public Command {
+ protected:
+  void SetUp() override {
+    Command::SetUp();
+    fs::create_directories(folder_ / "bin");
+    fs::copy_file(ATTEST, folder_ / "bin/attest");
+  }
+  void target(const std::string& name, const std::string& script) const {
+    const fs::path path = folder_ / "bin" / name;
+    std::ofstream(path) << "#!/bin/sh\nfor word; do case $word in -artifact_prefix=*) inputs=${word#-artifact_prefix=};; esac; done\n" << script;
+    fs::permissions(path, fs::perms::owner_all);
+  }
+  Ran fuzz(const std::string& arguments) const {
+    const std::string line = "cd '" + folder_.string() + "' && ./bin/attest fuzz " + arguments + " > out.txt 2> err.txt < /dev/null";
+    const int status = std::system(line.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(folder_ / "out.txt"), contents(folder_ / "err.txt")};
+  }
+};
+
+TEST_F(Fuzz, without_targets_one_line_names_the_packages_and_the_preset) {
+  const Ran ran = fuzz("");
+  EXPECT_EQ(ran.exit, 4);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(ran.error_lines(), 1) << ran.err;
+  for (const char* part : {"clang-19", "libclang-rt-19-dev", "preset 'fuzz'"}) EXPECT_NE(ran.err.find(part), std::string::npos) << ran.err;
+}
+
+TEST_F(Fuzz, a_target_that_finds_nothing_holds) {
+  target("fuzz_quiet", "echo; echo '#12 DONE cov: 3'; sleep 1\n");
+  const Ran ran = fuzz("--time 1s");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_NE(ran.out.find("fuzz_quiet: no finding, #12 DONE cov: 3"), std::string::npos) << ran.out;
+}
+
+TEST_F(Fuzz, a_saved_violation_is_told_with_its_replay_line_and_the_time_is_used_up) {
+  target("fuzz_finds", "if [ -e $ATTEST_FINDINGS/a.json ]; then sleep 1; exit 0; fi\n"
+                       "echo '{}' > $ATTEST_FINDINGS/a.json\n"
+                       "echo 'attest: O is wrong' >&2; echo '  replay: attest replay findings/a.json --kernel host' >&2; echo noise >&2; exit 77\n");
+  const Ran ran = fuzz("--time 3s");
+  EXPECT_EQ(ran.exit, 1) << ran.err;
+  EXPECT_NE(ran.out.find("fuzz_finds: found a.json\nattest: O is wrong\n  replay: attest replay findings/a.json --kernel host\n"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("noise"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("found", ran.out.find("found") + 1), std::string::npos) << ran.out;
+}
+
+TEST_F(Fuzz, a_crash_is_given_back_to_its_target_to_be_shrunk) {
+  target("fuzz_crashes", "if [ \"$1\" = --keep-crash ]; then echo \"attest: kept $2 in $3\"; exit 0; fi\n"
+                         "echo x > ${inputs}crash-1; echo \"Test unit written to ${inputs}crash-1\"; exit 77\n");
+  const Ran ran = fuzz("--time 1m");
+  EXPECT_EQ(ran.exit, 3) << ran.err;
+  EXPECT_NE(ran.out.find("attest: kept findings/inputs/crash-1 in findings"), std::string::npos) << ran.out;
+}
+
+TEST_F(Fuzz, a_target_that_cannot_start_is_not_taken_for_a_pass) {
+  target("fuzz_broken", "exit 1\n");
+  EXPECT_EQ(fuzz("--time 1s").exit, 5);
+}
+
 TEST_F(Command, the_self_test_passes_in_under_a_second) {
   const auto start = std::chrono::steady_clock::now();
   const Ran ran = attest("selftest");
@@ -422,7 +481,7 @@ TEST_F(Command, the_self_test_passes_in_under_a_second) {
 }
 
 TEST_F(Command, every_help_text_names_every_exit_code_once) {
-  for (const char* command : {"", "kernels", "verify", "replay", "show", "convert", "selftest"}) {
+  for (const char* command : {"", "kernels", "verify", "replay", "show", "convert", "fuzz", "selftest"}) {
     const Ran ran = attest(std::string(command) + " --help");
     EXPECT_EQ(ran.exit, 0) << command;
     for (const char code : std::string("012345")) {
@@ -442,7 +501,7 @@ TEST_F(Command, the_documents_give_the_exit_codes_and_options_of_the_help_texts)
     if (line.size() > 5 && line[0] == ' ') {
       EXPECT_NE(document.find("| " + line.substr(2, 1) + " | " + line.substr(5) + " |"), std::string::npos) << line;
     }
-  for (const char* command : {"kernels", "verify", "replay", "show", "convert", "selftest"}) {
+  for (const char* command : {"kernels", "verify", "replay", "show", "convert", "fuzz", "selftest"}) {
     EXPECT_NE(document.find("attest " + std::string(command)), std::string::npos) << command;
     std::istringstream words(attest(std::string(command) + " --help").out);
     for (std::string word; words >> word;)
