@@ -32,6 +32,7 @@ constexpr Subcommand kSubcommands[] = {
     {"verify", "checks every property of a kernel on many cases", add_verify},
     {"replay", "judges saved cases again", add_replay},
     {"show", "shows m, l, scale of every tile beside the reference's", add_show},
+    {"diagnose", "says which fault explains what a kernel makes of a case", add_diagnose},
     {"convert", "converts a case file, .json <-> .safetensors", add_convert},
     {"selftest", "checks attest itself, in under a second", add_selftest},
 };
