@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "reference/diagnosis/diagnose.h"
+#include "reference/diagnosis/transforms.h"
 
 namespace attest {
 
@@ -28,10 +29,13 @@ std::string in_words(const Fault& f) {
   return std::string(sentence_of(f.family)) + (f.what.empty() ? "" : " (" + f.what + ")");
 }
 
+std::string in_words(const Finding& f) { return in_words(f.fault) + (f.excused > 0 ? ", in some rows only" : ""); }
+
 // What a model says of the element that the contract explains least.
 std::optional<Predicted> at_worst(const Evidence& evidence, const Fault& fault, const Discrepancy& d) {
   const EvidenceRun& run = evidence.runs[d.run];
-  Predictor predict(run.problem, evidence.conventions, run.numerics);
+  const std::optional<Problem> other = transformed(run.problem, fault.transform);
+  Predictor predict(other ? *other : run.problem, evidence.conventions, run.numerics);
   const std::vector<int64_t> columns{std::max<int64_t>(d.column, 0)};
   const RowPrediction& row = predict.row(fault, d.place, columns);
   return d.column < 0 ? row.lse : row.o[0];
@@ -121,11 +125,11 @@ std::string argument(const Evidence& evidence, const Diagnosis& d) {
   }
 
   const Finding& top = d.explaining.front();
-  text = (d.certain ? "Diagnosis: the kernel " : "Most likely: the kernel ") + in_words(top.fault) + " [" + std::string(name_of(top.fault.family)) + "].\n";
+  text = (d.certain ? "Diagnosis: the kernel " : "Most likely: the kernel ") + in_words(top) + " [" + std::string(name_of(top.fault.family)) + "].\n";
   if (is_a_fact(top.fault.family)) {
     text += "Seen: " + fact(evidence, top.fault.family) + ".\n";
   } else {
-    text += "Let the kernel be one that " + in_words(top.fault) + ". ";
+    text += "Let the kernel be one that " + in_words(top) + ". ";
     if (!d.outputs_right) {
       if (const auto says = at_worst(evidence, top.fault, d.contract_worst)) {
         const std::string value = says->overflow ? "overflows" : std::isinf(says->tolerance) ? "is free" : "= " + number(says->value);
@@ -141,7 +145,7 @@ std::string argument(const Evidence& evidence, const Diagnosis& d) {
   if (d.measured_scale) text += format("The scale was measured as %.6g times the given one.\n", *d.measured_scale);
   if (d.explaining.size() > 1) {
     text += "This evidence does not tell it from a kernel that\n";
-    for (size_t n = 1; n < d.explaining.size(); ++n) text += "  " + in_words(d.explaining[n].fault) + " [" + std::string(name_of(d.explaining[n].fault.family)) + "]\n";
+    for (size_t n = 1; n < d.explaining.size(); ++n) text += "  " + in_words(d.explaining[n]) + " [" + std::string(name_of(d.explaining[n].fault.family)) + "]\n";
   }
   for (size_t n = 0; n < std::min<size_t>(d.rejected.size(), 2); ++n) {
     const Finding& f = d.rejected[n];

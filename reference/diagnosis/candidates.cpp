@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -172,8 +173,27 @@ class List {
     fold(Family::rescale_once_missing, "the first", Fold::skip_one_rescale, 0, 0);
     fold(Family::rescale_once_missing, "the second", Fold::skip_one_rescale, 0, 1);
     fold(Family::rescale_once_missing, "the last", Fold::skip_one_rescale, 0, -1);
-    for (double lag : {1.0, 2.0, 4 * kLn2, 4.0, 8 * kLn2, 8.0, 10.0, 16 * kLn2})
-      walk(Family::lazy_rescale_mixed, "up to " + decimal(lag), [&](Fault& f) { f.fold = Fold::lazy, f.number = lag; });
+    for (double rise : {0x1p-10, 1.0, 2.0, 4 * kLn2, 4.0, 8 * kLn2, 8.0, 10.0, 16 * kLn2, 16.0}) {
+      walk(Family::rescale_by_size_missing, "up to " + decimal(rise) + ", keeping the lower maximum", [&](Fault& f) { f.fold = Fold::lazy, f.number = rise; });
+      fold(Family::rescale_by_size_missing, ("up to " + decimal(rise)).c_str(), Fold::skip_small, rise);
+      fold(Family::rescale_by_size_missing, ("beyond " + decimal(rise)).c_str(), Fold::skip_large, rise);
+    }
+    for (const int64_t visit : {1, 2, 3, 7, 15, 16, 31}) {
+      fold(Family::rescale_once_missing, ("that of visit " + std::to_string(visit)).c_str(), Fold::skip_visit, 0, visit);
+      fold(Family::rescale_once_missing, ("that of O in visit " + std::to_string(visit)).c_str(), Fold::skip_visit, 1, visit);
+    }
+    fold(Family::rescale_factor_wrong, "that of the tile before", Fold::late);
+    fold(Family::rescale_factor_wrong, "that of the tile before, for O alone", Fold::late_o);
+    fold(Family::rescale_factor_wrong, "0: a rise drops what was summed", Fold::clear);
+    for (const auto& [format, what] : {std::pair{Narrow::f16, "f16"}, {Narrow::bf16, "bf16"}}) {
+      walk(Family::rescale_imprecise, what, [&](Fault& f) { f.fold = Fold::narrow_factor, f.factor_format = format; });
+      walk(Family::rescale_imprecise, std::string(what) + ", for O alone", [&](Fault& f) { f.fold = Fold::narrow_factor_o, f.factor_format = format; });
+    }
+    fold(Family::maximum_wrong, "the minimum", Fold::minimum);
+    fold(Family::maximum_wrong, "the largest magnitude", Fold::magnitude);
+    if (p_.scale < 0) fold(Family::maximum_wrong, "that before a negative scale", Fold::unscaled);
+    fold(Family::maximum_wrong, "masked keys join it", Fold::masked_too);
+    fold(Family::no_maximum, "10 instead", Fold::no_maximum, 10);
     fold(Family::last_tile_sum, "", Fold::last_sum);
     fold(Family::last_tile_output, "", Fold::last_output);
     walk(Family::empty_tile_nan, "", [](Fault& f) { f.special = Special::empty_tile_nan; });
@@ -231,7 +251,16 @@ class List {
         add(Family::length_wrong, "that of batch 0", [](Fault& f) { f.sight.length_of_batch_zero = true; });
       }
     }
+    if (p_.causal) {
+      add(Family::causal_wrong, "rows before the first key see it", [](Fault& f) { f.sight.causal_clamped = true; });
+      for (int64_t n : {2, 4, 8, 16, 64}) {
+        add(Family::causal_wrong, "that of the last of " + std::to_string(n) + " rows", [&](Fault& f) { f.sight.causal_block = n; });
+      }
+    }
     if (p_.window.left) {
+      for (int64_t n : {2, 4, 8, 16, 64}) add(Family::window_wrong, "the left end of the first of " + std::to_string(n) + " rows", [&](Fault& f) { f.sight.row_block = n; });
+      for (int64_t n : std::set<int64_t>{2, 3, 4, 8, 16, 32, 64, 128, walks_.front().tile})
+        if (n > 1) add(Family::window_wrong, "the left end at a multiple of " + std::to_string(n) + " keys", [&](Fault& f) { f.sight.round_begin = n; });
       add(Family::window_wrong, "no left end", [](Fault& f) { f.sight.no_left = true; });
       for (int64_t n : {1, -1, 2}) add(Family::window_wrong, "the left end " + by_keys(n, "further", "nearer"), [&](Fault& f) { f.sight.left_shift = n; });
     }
@@ -273,11 +302,14 @@ class List {
         add(Family::key_leaked, rule == KeyRule::before_first ? "the one before the first visible" : "the one after the last visible", [&](Fault& f) { f.weighed_key = rule; });
     }
     std::vector<int64_t> units{2, 4, 8, 16, 32, 64, 128};
-    for (const Walk& w : walks_) units.push_back(w.tile);
+    for (const Walk& w : walks_) {
+      units.push_back(w.tile);
+      units.push_back(w.splits);
+    }
     std::sort(units.begin(), units.end());
     units.erase(std::unique(units.begin(), units.end()), units.end());
     for (int64_t t : units) {
-      if (t == 1) continue;
+      if (t <= 1) continue;
       if (positional || p_.key_lengths) {
         add(Family::tail_unmasked, "up to a multiple of " + std::to_string(t), [&](Fault& f) { f.sight.round_end = t; });
         if (t <= p_.shape.nk) add(Family::tail_dropped, "down to a multiple of " + std::to_string(t), [&](Fault& f) { f.sight.cut_end = t; });
@@ -313,10 +345,33 @@ class List {
   }
 
   void splits() {
+    if (walks_.front().splits <= 1 && !p_.sink) return;
+    for (const bool sink : {false, true}) {
+      if (sink ? !p_.sink : walks_.front().splits <= 1) continue;
+      const char* too = sink ? ", with the sink too" : "";
+      const auto merge = [&](Family family, const char* what, Merge how, double number = 0, std::optional<Narrow> format = {}) {
+        add(family, std::string(what) + too, [&](Fault& f) { f.merge = how, f.number = number, f.factor_format = format, f.merges_sink = sink; });
+      };
+      merge(Family::merge_factor_wrong, "each by the other's", Merge::swapped);
+      merge(Family::merge_factor_wrong, "powers of 2 for powers of e", Merge::power, kLn2);
+      merge(Family::merge_factor_wrong, "log2 e twice", Merge::power, 1 / kLn2);
+      merge(Family::merge_factor_wrong, "1 for the first", Merge::first_not_rescaled);
+      merge(Family::merge_factor_wrong, "1 for the second", Merge::second_not_rescaled);
+      merge(Family::merge_state_dropped, "the second", Merge::first_only);
+      merge(Family::merge_state_dropped, "the first", Merge::second_only);
+      merge(Family::merge_state_dropped, "that of the lower maximum", Merge::larger_only);
+      merge(Family::merge_state_dropped, "the second twice", Merge::second_twice);
+      merge(Family::merge_state_dropped, "the first twice", Merge::first_twice);
+      merge(Family::merge_rescale_missing, "", Merge::no_rescale);
+      for (const auto& [format, what] : {std::pair{Narrow::f16, "f16"}, {Narrow::bf16, "bf16"}}) {
+        merge(Family::rescale_imprecise, (std::string(what) + ", in merges").c_str(), Merge::narrow_both, 0, format);
+        merge(Family::rescale_imprecise, (std::string(what) + ", the second's in merges").c_str(), Merge::narrow_second, 0, format);
+      }
+    }
     if (walks_.front().splits <= 1) return;
+    add(Family::merge_empty_nan, "", [](Fault& f) { f.merge = Merge::empty_nan; });
     for (int64_t n = 0; n < walks_.front().splits; ++n)
       add(Family::split_dropped, "number " + std::to_string(n), [&](Fault& f) { f.dropped_split = n; });
-    walk(Family::merge_rescale_missing, "", [](Fault& f) { f.merge = Merge::no_rescale; });
     add(Family::merge_unweighted, "their mean", [](Fault& f) { f.merge = Merge::mean; });
     add(Family::merge_unweighted, "their mean, empty ones included", [](Fault& f) { f.merge = Merge::mean, f.index = 1; });
     add(Family::merge_unweighted, "their sum", [](Fault& f) { f.merge = Merge::sum; });
@@ -328,6 +383,11 @@ class List {
     add(Family::not_divided, "", [](Fault& f) { f.division = Division::none; });
     const std::pair<Division, const char*> divisions[] = {{Division::by_count, "the number of visible keys"}, {Division::by_last_tile, "the last tile's sum"},
         {Division::by_maximum_sum, "1 + l"}, {Division::twice, "the square of l"}, {Division::sqrt, "the square root of l"}};
+    for (double n : {1e-8, 1e-6, 1e-5, 1e-3}) add(Family::divided_wrongly, "l + " + decimal(n), [&](Fault& f) { f.division = Division::plus, f.number = n; });
+    for (double n : {64.0, 256.0, 1024.0, 65504.0}) add(Family::divided_wrongly, "l, at most " + decimal(n), [&](Fault& f) { f.division = Division::at_most, f.number = n; });
+    for (const auto& [format, what] : {std::pair{Narrow::f16, "f16"}, {Narrow::bf16, "bf16"}, {Narrow::twelve_bits, "12 bits"}})
+      for (const bool cut : {true, false})
+        add(Family::divided_wrongly, std::string("the reciprocal of l in ") + what + (cut ? ", cut" : ""), [&](Fault& f) { f.division = Division::narrow_reciprocal, f.output_format = format, f.index = 2, f.truncated = cut; });
     for (const auto& [rule, what] : divisions) walk(Family::divided_wrongly, what, [&](Fault& f) { f.division = rule; });
     if (p_.sink) {
       const auto sink = [&](Family family, const char* what, SinkRule rule, int64_t index = 0) { add(family, what, [&](Fault& f) { f.sink = rule, f.index = index; }); };
@@ -341,6 +401,12 @@ class List {
       sink(Family::sink_wrong, "multiplied by the scale", SinkRule::scaled);
       sink(Family::sink_wrong, "that of head 0", SinkRule::of_head_zero);
       sink(Family::sink_wrong, "negated", SinkRule::negated);
+      sink(Family::sink_wrong, "that of the key head's number", SinkRule::of_key_head);
+      sink(Family::sink_wrong, "-inf as 0", SinkRule::infinite_is_zero);
+      sink(Family::sink_wrong, "with the first key's value", SinkRule::with_first_value);
+      if (p_.softcap > 0) sink(Family::sink_wrong, "through the softcap", SinkRule::capped);
+      for (const auto& [factor, what] : {std::pair{kLn2, "times ln 2: log2 e is missing"}, {1 / kLn2, "times log2 e"}})
+        add(Family::sink_wrong, what, [&](Fault& f) { f.sink = SinkRule::times, f.number = factor; });
       add(Family::lse_without_sink, "", [](Fault& f) { f.lse = LseRule::without_sink; });
     }
     const std::tuple<Family, const char*, LseRule> rules[] = {{Family::lse_without_maximum, "", LseRule::without_maximum},
@@ -384,6 +450,15 @@ class List {
     if (s.nq > 1)
       for (int64_t n : {1, -1}) add(Family::wrong_row, n > 0 ? "the next row's query" : "the query of the row before", [&](Fault& f) { f.row_shift = n; });
     for (int64_t n : {1, -1}) add(Family::value_row_shifted, n > 0 ? "the next key's" : "that of the key before", [&](Fault& f) { f.value_shift = n; });
+    const std::pair<PlaceRule, const char*> places[] = {{PlaceRule::next_head, "the next head's"}, {PlaceRule::head_zero, "head 0's"}, {PlaceRule::row_zero, "row 0's"},
+        {PlaceRule::next_row, "the next row's"}, {PlaceRule::row_before, "the row before's"}, {PlaceRule::batch_zero, "batch 0's"}};
+    for (const auto& [rule, what] : places)
+      for (const bool lse_stays : {false, true}) {
+        if ((rule == PlaceRule::next_head || rule == PlaceRule::head_zero) ? s.hq < 2 : rule == PlaceRule::batch_zero ? s.b < 2 : s.nq < 2) continue;
+        add(Family::wrong_output_place, std::string(what) + (lse_stays ? ", LSE right" : ""), [&](Fault& f) { f.place = rule, f.lse_stays = lse_stays; });
+      }
+    if (s.hq > 1 && s.nq > 1) add(Family::wrong_output_place, "LSE as [B, Nq, Hq]", [](Fault& f) { f.lse_transposed = true; });
+    if (s.dv > s.d) add(Family::wrong_output_place, "columns past D are 0", [](Fault& f) { f.columns_past_d_zero = true; });
     add(Family::ignores_inputs, "zeros", [](Fault& f) { f.constant = Constant::zero; });
     add(Family::ignores_inputs, "the mean of V over the visible keys", [](Fault& f) { f.constant = Constant::mean; });
     add(Family::ignores_inputs, "the mean of V", [](Fault& f) { f.constant = Constant::mean_of_all; });
@@ -392,6 +467,49 @@ class List {
   }
 
   void formats() {
+    for (double n : {0x1p-24, 0x1p-20, 0x1p-14, 0x1p-10}) {
+      walk(Family::exponential_cut, "at least " + decimal(n), [&](Fault& f) { f.exp = ExpRule::floor, f.number = n; });
+      walk(Family::exponential_cut, "at least " + decimal(n) + ", for masked keys too", [&](Fault& f) { f.exp = ExpRule::floor_masked_too, f.number = n; });
+    }
+    for (double n : {-8.0, -10.0, -16.0, -20.0, -32.0}) walk(Family::exponential_cut, "0 below " + decimal(n), [&](Fault& f) { f.exp = ExpRule::flushed_below, f.number = n; });
+    for (double n : {0x1p-16, 0x1p-12, 0x1p-10, 0x1p-8})
+      for (const double sign : {1.0, -1.0}) walk(Family::exponential_imprecise, "by " + decimal(sign * n), [&](Fault& f) { f.exp = ExpRule::biased, f.number = sign * n; });
+    for (const auto& [format, what] : {std::pair{Narrow::f16, "f16"}, {Narrow::bf16, "bf16"}})
+      for (const bool cut : {false, true}) {
+        add(Family::lse_in_low_precision, std::string(what) + (cut ? ", cut" : ""), [&](Fault& f) { f.lse_format = format, f.truncated = cut; });
+        if (p_.type != DType::bf16) add(Family::output_in_low_precision, std::string("the result in ") + what + (cut ? ", cut" : ""), [&](Fault& f) { f.output_format = format, f.index = 2, f.truncated = cut; });
+      }
+    if (p_.type != DType::f32)
+      add(Family::output_in_low_precision, "the result cut", [&](Fault& f) { f.output_format = p_.type == DType::f16 ? Narrow::f16 : Narrow::bf16, f.index = 2, f.truncated = true; });
+    const auto solves = [&](Family family, const char* what, Transform t) { add(family, what, [&](Fault& f) { f.transform = t; }); };
+    solves(Family::inputs_in_low_precision, "V in bf16", Transform::v_bf16);
+    solves(Family::inputs_in_low_precision, "Q times scale in the input type", Transform::q_scaled);
+    if (p_.type == DType::f32) {
+      solves(Family::inputs_in_low_precision, "Q and K in tf32, cut", Transform::tf32);
+      solves(Family::inputs_in_low_precision, "Q and K in f16", Transform::f16_inputs);
+    }
+    if (p_.type != DType::bf16) solves(Family::inputs_in_low_precision, "Q and K in bf16", Transform::bf16_inputs);
+    solves(Family::inputs_in_low_precision, "subnormals flushed", Transform::flushed);
+    solves(Family::inputs_in_low_precision, "clamped to the range of f16", Transform::clamped);
+    solves(Family::scale_wrong, "rounded to bf16", Transform::scale_bf16);
+    solves(Family::scale_wrong, "rounded to f16", Transform::scale_f16);
+    solves(Family::scale_wrong, "0 taken for the default", Transform::zero_scale_default);
+    solves(Family::exponential_base, "log2 e rounded to f16", Transform::log2e_f16);
+    solves(Family::bias_wrong, "rounded to bf16", Transform::bias_bf16);
+    solves(Family::bias_wrong, "without log2 e", Transform::bias_times_log2e);
+    solves(Family::bias_wrong, "read as if packed", Transform::bias_packed);
+    solves(Family::mask_wrong, "rows and keys exchanged", Transform::mask_transposed);
+    solves(Family::mask_wrong, "that of the key head's number", Transform::mask_of_key_head);
+    solves(Family::mask_wrong, "head and batch exchanged", Transform::mask_exchanged);
+    solves(Family::mask_wrong, "read as if packed", Transform::mask_packed);
+    solves(Family::length_wrong, "the longest of all batches", Transform::longest_length);
+    solves(Family::length_wrong, "0 taken for none", Transform::zero_length_full);
+    solves(Family::window_wrong, "a side of 0 taken for none", Transform::no_window_where_zero);
+    solves(Family::wrong_batch, "V of batch 0", Transform::batch_zero_values);
+    const std::pair<Transform, const char*> strides[] = {{Transform::q_packed, "Q as if packed"}, {Transform::k_packed, "K as if packed"}, {Transform::v_packed, "V as if packed"},
+        {Transform::kv_packed, "K and V as if packed"}, {Transform::k_by_v_strides, "K by V's strides"}, {Transform::v_by_k_strides, "V by K's strides"},
+        {Transform::kv_exchanged, "K and V with heads and rows exchanged"}, {Transform::q_exchanged, "Q with heads and rows exchanged"}, {Transform::no_offsets, "without the offset"}};
+    for (const auto& [transform, what] : strides) solves(Family::wrong_strides, what, transform);
     const std::pair<Narrow, const char*> narrow[] = {{Narrow::bf16, "bf16"}, {Narrow::f16, "f16"}, {Narrow::e4m3, "e4m3"}, {Narrow::tf32, "tf32"}};
     for (const auto& [format, what] : narrow)
       for (const bool cut : {false, true}) {

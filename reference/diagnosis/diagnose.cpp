@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "reference/diagnosis/candidates.h"
+#include "reference/diagnosis/transforms.h"
 
 namespace attest {
 
@@ -15,6 +16,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kWorkPerRun = 2e7;  // multiplications spent on finding out which rows to look at
 constexpr size_t kWrongRows = 10, kOtherRows = 8;
+constexpr size_t kIndicatorRows = 5, kIndicatorRightRows = 2;
+constexpr double kHeavy = 40;  // tolerances that a weight must have to be measured
 constexpr size_t kColumns = 16, kIndicatorColumns = 64;
 
 // The rows and columns of one run that models are held to.
@@ -22,10 +25,30 @@ struct Sample {
   const EvidenceRun* run = nullptr;
   size_t number = 0;
   std::unique_ptr<Predictor> predict;
+  // Of the problems that faults solve in its place.
+  struct Other {
+    Problem problem;
+    std::unique_ptr<Predictor> predict;
+  };
+  std::map<Transform, std::unique_ptr<Other>> others;
+  const Conventions* conventions = nullptr;
   std::vector<RowPlace> rows;  // the least right ones first
+  std::vector<bool> wrong;     // which of them the contract does not explain
   std::vector<int64_t> columns;
   std::vector<std::pair<size_t, size_t>> trace;  // of each row, [first, last) of its records
 
+  // nullptr where the fault would change nothing here.
+  Predictor* predictor(Transform transform) {
+    if (transform == Transform::none) return predict.get();
+    const auto [at, made] = others.try_emplace(transform);
+    if (made)
+      if (auto problem = transformed(run->problem, transform)) {
+        at->second = std::make_unique<Other>();
+        at->second->problem = std::move(*problem);
+        at->second->predict = std::make_unique<Predictor>(at->second->problem, *conventions, run->numerics);
+      }
+    return at->second ? at->second->predict.get() : nullptr;
+  }
   double o(const RowPlace& at, int64_t column) const {
     const Shape& s = run->problem.shape;
     return run->seen.o[static_cast<size_t>(((at.b * s.hq + at.h) * s.nq + at.i) * s.dv + column)];
@@ -40,16 +63,41 @@ Walk first_walk(const EvidenceRun& run, bool use_trace) {
   return possible_walks(run.problem, use_trace ? run.seen.trace : std::vector<TraceRecord>{}).front();
 }
 
-Sample sample_of(const EvidenceRun& run, size_t number, const Conventions& conventions, bool use_trace) {
+// Indicator runs, which are many, take the rows of the case as it was found.
+Sample sample_of(const EvidenceRun& run, size_t number, const Conventions& conventions, bool use_trace, const Sample* found = nullptr) {
   Sample sample;
   sample.run = &run;
   sample.number = number;
+  sample.conventions = &conventions;
   const Problem& p = run.problem;
   const Shape& s = p.shape;
   sample.predict = std::make_unique<Predictor>(p, conventions, run.numerics);
   if (s.rows() == 0 || run.seen.o.empty()) return sample;
   std::vector<int64_t> all(static_cast<size_t>(s.dv));
   std::iota(all.begin(), all.end(), 0);
+  const size_t columns = run.purpose == Purpose::key_indicators || run.purpose == Purpose::tile_indicators ? kIndicatorColumns : kColumns;
+  const auto take_trace = [&] {
+    if (use_trace && run.seen.traced)
+      for (const RowPlace& at : sample.rows) {
+        const auto key = [](const TraceRecord& r) { return RowPlace{r.b, r.h, r.row}; };
+        const auto& trace = run.seen.trace;
+        const auto from = std::lower_bound(trace.begin(), trace.end(), at, [&](const TraceRecord& r, const RowPlace& x) { return key(r) < x; });
+        auto to = from;
+        while (to != trace.end() && key(*to) == at) ++to;
+        sample.trace.emplace_back(from - trace.begin(), to - trace.begin());
+      }
+  };
+  if (found != nullptr) {
+    size_t right = 0, wrong_rows = 0;
+    for (size_t n = 0; n < found->rows.size(); ++n)
+      if (found->wrong[n] ? wrong_rows++ < kIndicatorRows : right++ < kIndicatorRightRows) {
+        sample.rows.push_back(found->rows[n]);
+        sample.wrong.push_back(found->wrong[n]);
+      }
+    sample.columns = all;
+    take_trace();
+    return sample;
+  }
   const double work = double(s.nk) * double(s.d + 4 * s.dv) + 1;
   const auto rows = std::clamp<int64_t>(static_cast<int64_t>(kWorkPerRun / work), 1, s.rows());
   Fault contract;
@@ -80,12 +128,15 @@ Sample sample_of(const EvidenceRun& run, size_t number, const Conventions& conve
   const auto wrong = static_cast<size_t>(std::count_if(judged.begin(), judged.end(), [](const Judged& j) { return j.misfit > kFits; }));
   const auto take = [&](size_t begin, size_t end, size_t most) {
     const size_t count = std::min(most, end - begin);
-    for (size_t n = 0; n < count; ++n) sample.rows.push_back(judged[begin + n * (end - begin) / count].place);
+    for (size_t n = 0; n < count; ++n) {
+      const Judged& j = judged[begin + n * (end - begin) / count];
+      sample.rows.push_back(j.place);
+      sample.wrong.push_back(j.misfit > kFits);
+    }
   };
   take(0, wrong, kWrongRows);
   take(wrong, judged.size(), kOtherRows);
 
-  const size_t columns = run.purpose == Purpose::key_indicators || run.purpose == Purpose::tile_indicators ? kIndicatorColumns : kColumns;
   if (all.size() <= columns) {
     sample.columns = all;
   } else {
@@ -96,15 +147,7 @@ Sample sample_of(const EvidenceRun& run, size_t number, const Conventions& conve
     sample.columns.assign(chosen.begin(), chosen.end());
   }
 
-  if (use_trace && run.seen.traced)
-    for (const RowPlace& at : sample.rows) {
-      const auto key = [](const TraceRecord& r) { return RowPlace{r.b, r.h, r.row}; };
-      const auto& trace = run.seen.trace;
-      const auto from = std::lower_bound(trace.begin(), trace.end(), at, [&](const TraceRecord& r, const RowPlace& x) { return key(r) < x; });
-      auto to = from;
-      while (to != trace.end() && key(*to) == at) ++to;
-      sample.trace.emplace_back(from - trace.begin(), to - trace.begin());
-    }
+  take_trace();
   return sample;
 }
 
@@ -145,34 +188,54 @@ StateMisfit compare_states(const Sample& sample, size_t row, const RowPrediction
 
 bool states_are_known(const Fault& f) { return f.fold != Fold::tiles_averaged && f.fold != Fold::tiles_added; }
 
-// Holds one model to all samples; stops early where it fails clearly.
-Finding hold(const Fault& fault, std::vector<Sample>& samples, const std::vector<Walk>& walks, bool thorough = false) {
+bool says_nan(const Fault& f) { return f.special != Special::right || f.empty_row != EmptyRow::right || f.merge == Merge::empty_nan; }
+
+// Holds one model to all samples; stops where it fails. A row that the contract explains may be excused: then the fault
+// is one of some rows only, and no run may be without a wrong row that the model explains, if it has a wrong row.
+Finding hold(const Fault& fault, std::vector<Sample>& samples, const std::vector<Walk>& walks, bool excuse) {
   Finding finding;
   finding.fault = fault;
   finding.explains = true;
+  int64_t free = 0;
+  bool changes_something = fault.transform == Transform::none;
   for (Sample& sample : samples) {
     Fault f = fault;
     if (sample.run->problem.choice != samples.front().run->problem.choice || sample.run->problem.shape.nk != samples.front().run->problem.shape.nk) f.walk = walks[sample.number];
+    Predictor* predict = sample.predictor(f.transform);
+    changes_something = changes_something || predict != nullptr;
+    if (predict == nullptr) {
+      if (&sample == &samples.front()) {
+        finding.explains = false;
+        return finding;
+      }
+      predict = sample.predict.get();
+    }
     for (size_t n = 0; n < sample.rows.size(); ++n) {
+      if (excuse && !sample.wrong[n]) {
+        ++finding.excused;
+        continue;
+      }
       const RowPlace& at = sample.rows[n];
-      const RowPrediction& model = sample.predict->row(f, at, sample.columns);
-      const auto note = [&](int64_t column, double predicted, double seen, double misfit) {
+      const RowPrediction& model = predict->row(f, at, sample.columns);
+      const auto note = [&](int64_t column, const Predicted& e, double seen) {
         ++finding.elements;
-        if (misfit > finding.misfit) finding.misfit = misfit, finding.worst = {sample.number, at, column, predicted, seen, misfit};
+        const double misfit = e.misfit(seen);
+        free += sample.wrong[n] && (e.overflow || std::isinf(e.tolerance));
+        finding.telling += sample.wrong[n];
+        if (misfit > finding.misfit) finding.misfit = misfit, finding.worst = {sample.number, at, column, e.value, seen, misfit};
         if (misfit > kFits) finding.explains = false;
       };
-      for (size_t d = 0; d < sample.columns.size(); ++d) {
-        const double seen = sample.o(at, sample.columns[d]);
-        note(sample.columns[d], model.o[d].value, seen, model.o[d].misfit(seen));
-      }
-      if (const double* lse = sample.lse(at)) note(-1, model.lse.value, *lse, model.lse.misfit(*lse));
+      for (size_t d = 0; d < sample.columns.size(); ++d) note(sample.columns[d], model.o[d], sample.o(at, sample.columns[d]));
+      if (const double* lse = sample.lse(at)) note(-1, model.lse, *lse);
       if (!sample.trace.empty() && states_are_known(f)) {
         const StateMisfit states = compare_states(sample, n, model);
         if (!(states.misfit <= kFits)) finding.explains_trace = false;
       }
-      if (!finding.explains && !thorough) return finding;
+      if (!finding.explains) return finding;
     }
   }
+  // A model that says nothing where it counts explains nothing.
+  if (2 * free > finding.telling && fault.constant == Constant::none && !says_nan(fault)) finding.overflows = true;
   return finding;
 }
 
@@ -199,20 +262,20 @@ void measure_weights(const std::vector<Sample>& samples, const std::vector<Walk>
   for (const auto& [at, keys] : rows) {
     std::vector<double> ratios;
     for (const auto& [j, k] : keys)
-      if (k.second.value > 8 * k.second.tolerance) ratios.push_back(k.first / k.second.value);
+      if (k.second.value > kHeavy * k.second.tolerance) ratios.push_back(k.first / k.second.value);
     if (ratios.empty()) continue;
     std::nth_element(ratios.begin(), ratios.begin() + static_cast<int64_t>(ratios.size() / 2), ratios.end());
     const double median = ratios[ratios.size() / 2];
     if (!(median > 0) || !std::isfinite(median)) continue;
     MeasuredWeight run{at, -1, -1, 1};
-    const auto close = [&](double a, double b) { return a == b || std::fabs(a - b) <= 0.03 * std::max(std::fabs(a), std::fabs(b)); };
+    const auto close = [&](double a, double b) { return a == b || std::fabs(a - b) <= 0.06 * std::max(std::fabs(a), std::fabs(b)); };
     const auto end_run = [&] {
       if (run.begin >= 0 && !close(run.ratio, 1)) out.push_back(run);
     };
     for (const auto& [j, k] : keys) {
       const auto& [seen, due] = k;
       double ratio = 1;
-      if (due.value > 8 * due.tolerance) ratio = seen / due.value / median;
+      if (due.value > kHeavy * due.tolerance) ratio = seen / due.value / median;
       else if (due.value == 0 && std::fabs(seen) > 8 * due.tolerance) ratio = kInfinity;
       else if (run.begin >= 0 && run.end == j) ratio = run.ratio;  // too light to tell
       if (run.begin >= 0 && run.end == j && close(ratio, run.ratio)) {
@@ -358,7 +421,8 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     const EvidenceRun& run = evidence.runs[n];
     walks.push_back(first_walk(run, options.use_trace));
     if (run.purpose == Purpose::repeated || run.purpose == Purpose::alone || run.seen.status != RunStatus::ok) continue;
-    samples.push_back(sample_of(run, n, evidence.conventions, options.use_trace));
+    const bool indicators = run.purpose == Purpose::key_indicators || run.purpose == Purpose::tile_indicators;
+    samples.push_back(sample_of(run, n, evidence.conventions, options.use_trace, indicators && !samples.empty() ? &samples.front() : nullptr));
     out.rows += static_cast<int64_t>(samples.back().rows.size());
   }
   if (samples.empty()) {
@@ -378,6 +442,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
         ++out.elements;
         const double misfit = e.misfit(seen);
         out.telling += misfit > kFits;
+        if (misfit > kFits) sample.wrong[n] = true;
         if (misfit > out.contract_misfit) out.contract_misfit = misfit, out.contract_worst = {sample.number, at, column, e.value, seen, misfit};
       };
       for (size_t d = 0; d < sample.columns.size(); ++d) note(sample.columns[d], right.o[d], sample.o(at, sample.columns[d]));
@@ -411,15 +476,23 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   add_measured(out.weights, possible, list);
   std::stable_sort(list.begin(), list.end(), [](const Fault& a, const Fault& b) { return a.family < b.family; });
   std::vector<Finding> explaining, nearest;
+  bool excuse = false;
   const auto consider = [&](const Fault& f) {
     if (options.without.contains(f.family)) return;
     ++out.models;
-    Finding finding = hold(f, samples, walks);
-    if (finding.explains && (finding.explains_trace || !out.wrong_state)) explaining.push_back(finding);
-    else nearest.push_back(finding);
+    Finding finding = hold(f, samples, walks, excuse);
+    if (finding.explains && finding.telling > 0 && (finding.explains_trace || !out.wrong_state)) explaining.push_back(finding);
+    else if (!excuse) nearest.push_back(finding);
   };
   if (!out.outputs_right || out.wrong_state)
     for (const Fault& f : list) consider(f);
+  // A fault of some rows only.
+  const auto wrong_rows = std::count(samples.front().wrong.begin(), samples.front().wrong.end(), true);
+  if (explaining.empty() && wrong_rows > 0 && wrong_rows < static_cast<int64_t>(samples.front().wrong.size())) {
+    excuse = true;
+    for (const Fault& f : list) consider(f);
+    excuse = false;
+  }
   if (!out.outputs_right && explaining.empty() && !options.without.contains(Family::scale_wrong)) {
     if (const auto fitted = fit_scale(samples, walks)) {
       consider(*fitted);
@@ -431,7 +504,8 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
 
   // A model that explains the trace as well comes first; then fewer fitted numbers; then the order of the families.
   std::stable_sort(explaining.begin(), explaining.end(), [](const Finding& a, const Finding& b) {
-    return std::tuple(!a.explains_trace, a.fault.free_numbers, a.fault.family) < std::tuple(!b.explains_trace, b.fault.free_numbers, b.fault.family);
+    const auto rank = [](const Finding& f) { return std::tuple(!f.explains_trace, f.overflows, f.fault.free_numbers, f.fault.family); };
+    return rank(a) < rank(b);
   });
   const auto one_of_each = [](std::vector<Finding>& all) {
     std::vector<Finding> kept;
@@ -462,7 +536,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
       one.push_back(std::move(alone));
       Fault right;
       right.walk = walks[n];
-      if (Finding f = hold(right, one, walks); f.explains && f.elements > 0) {
+      if (Finding f = hold(right, one, walks, false); f.explains && f.elements > 0) {
         f.fault.family = Family::depends_on_others;
         f.misfit = 0;
         out.explaining.push_back(f);

@@ -55,6 +55,9 @@ struct Finding {
   bool explains_trace = true;   // and all states, where there is a trace
   double misfit = 0;            // the largest
   int64_t elements = 0;         // compared
+  int64_t telling = 0;          // of rows that the contract does not explain
+  int64_t excused = 0;          // rows left out because the contract explains them
+  bool overflows = false;       // mostly by predicting an overflow, which says little
   Discrepancy worst;
 };
 

@@ -5,12 +5,13 @@
 
 #include "reference/diagnosis/candidates.h"
 #include "reference/diagnosis/diagnose.h"
+#include "reference/diagnosis/transforms.h"
 
 namespace attest {
 
 namespace {
 
-constexpr int64_t kIndicatorRuns = 24;    // at most, one chunk of keys each
+constexpr int64_t kIndicatorRuns = 16;    // at most, one chunk of keys each
 constexpr size_t kSeparatingRuns = 3;
 constexpr size_t kContenders = 12;
 constexpr double kApart = 6;              // tolerances between two predictions that a run tells apart
@@ -125,15 +126,17 @@ NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t
   for (const Order order : {Order::random, Order::ascending, Order::descending, Order::valley, Order::needle_last, Order::needle_first})
     for (const double spread : {3.0, 12.0}) {
       Problem trial = contents(p, order, spread, ++seed);
-      Predictor predict(trial, evidence.conventions, found.numerics);
       std::vector<std::vector<Predicted>> predicted(models.size());
-      for (size_t m = 0; m < models.size(); ++m)
+      for (size_t m = 0; m < models.size(); ++m) {
+        const std::optional<Problem> other = transformed(trial, models[m].transform);
+        Predictor predict(other ? *other : trial, evidence.conventions, found.numerics);
         for (int64_t n = 0; n < rows; ++n) {
           const int64_t r = rows > 1 ? n * (s.rows() - 1) / (rows - 1) : 0;
           const RowPrediction& row = predict.row(models[m], {r / (s.hq * s.nq), r / s.nq % s.hq, r % s.nq}, columns);
           predicted[m].insert(predicted[m].end(), row.o.begin(), row.o.end());
           if (!found.seen.lse.empty()) predicted[m].push_back(row.lse);
         }
+      }
       size_t pairs = 0;
       for (size_t a = 0; a < models.size(); ++a)
         for (size_t b = a + 1; b < models.size(); ++b) {

@@ -29,6 +29,7 @@ FormatOf format_of(Narrow n) {
     case Narrow::f16: return {11, -14, 65504};
     case Narrow::bf16: return {8, -126, 0x1.fep127};
     case Narrow::e4m3: return {4, -6, 448};
+    case Narrow::twelve_bits: return {12, -126, 0x1.ffep127};
     case Narrow::tf32: break;
   }
   return {11, -126, 0x1.ffcp127};
@@ -51,7 +52,7 @@ double round_narrow(Narrow format, double x, bool truncated) {
 }
 
 double Predicted::misfit(double seen) const {
-  if (tolerance == kInfinity) return 0;
+  if (tolerance == kInfinity && !overflow) return 0;
   if (overflow) return !std::isfinite(seen) || seen == 0 ? 0 : kInfinity;
   if (std::isnan(value) || std::isnan(seen)) return std::isnan(value) == std::isnan(seen) ? 0 : kInfinity;
   if (value == seen) return 0;
@@ -128,9 +129,14 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
   const int64_t position = top_left ? row : row + (sight.position_from_nk ? s.nk : sight.length_of_batch_zero ? length : right_length) - s.nq;
   int64_t first = 0, last = length - 1;
   const bool windowed = p_.window.left || p_.window.right;
-  if (p_.causal && !sight.no_causal && !(sight.window_ends_causal && windowed)) last = std::min(last, position + sight.causal_shift);
-  if (p_.window.left && !sight.no_left && *p_.window.left < position - sight.left_shift) first = std::max<int64_t>(first, position - *p_.window.left - sight.left_shift);
+  if (p_.causal && !sight.no_causal && !(sight.window_ends_causal && windowed)) {
+    const int64_t block = sight.causal_block > 0 ? std::min(row / sight.causal_block * sight.causal_block + sight.causal_block - 1, s.nq - 1) - row : 0;
+    last = std::min(last, position + sight.causal_shift + block);
+    if (sight.causal_clamped) last = std::max<int64_t>(last, 0);
+  }
+  if (p_.window.left && !sight.no_left && *p_.window.left < position - sight.left_shift) first = std::max<int64_t>(first, position - *p_.window.left - sight.left_shift - (sight.row_block > 0 ? row % sight.row_block : 0));
   if (p_.window.right && !sight.no_right && *p_.window.right + sight.right_shift < last - position) last = position + *p_.window.right + sight.right_shift;
+  if (sight.round_begin > 0) first = first / sight.round_begin * sight.round_begin;
   if (sight.round_end > 0 && last >= first) last = std::min(round_up(last + 1, sight.round_end), s.nk) - 1;
   if (sight.cut_end > 0 && last >= first) last = (last + 1) / sight.cut_end * sight.cut_end - 1;
   range_begin_ = first;
@@ -243,7 +249,7 @@ void Predictor::merge(const Fault& f, State& a, const State& b, bool rescaled) c
         la = oa = a.m == -kInfinity ? 0.0 : in_f32(std::exp(alpha * (a.m - m)));
         lb = ob = 1;
         break;
-      case Fold::no_maximum: m = 0, la = oa = lb = ob = 1; break;
+      case Fold::no_maximum: m = f.number, la = oa = lb = ob = 1; break;
       case Fold::factor_power:
         la = oa = a.m == -kInfinity ? 0.0 : in_f32(std::exp(alpha * f.number * (a.m - m)));
         lb = ob = b.m == -kInfinity ? 0.0 : in_f32(std::exp(alpha * f.number * (b.m - m)));
@@ -255,6 +261,29 @@ void Predictor::merge(const Fault& f, State& a, const State& b, bool rescaled) c
       case Fold::last_output: oa = 0; break;
       default: break;
     }
+  switch (f.merge) {
+    case Merge::no_rescale: la = oa = unscaled(a.m), lb = ob = unscaled(b.m); break;
+    case Merge::swapped: std::swap(la, lb), std::swap(oa, ob); break;
+    case Merge::power: {
+      const auto power = [&](double old) { return old == -kInfinity ? 0.0 : std::exp(f.number * (old - m)); };
+      la = oa = power(a.m), lb = ob = power(b.m);
+      break;
+    }
+    case Merge::first_only:
+      if (a.seen && b.seen) lb = ob = 0;
+      break;
+    case Merge::second_only:
+      if (a.seen && b.seen) la = oa = 0;
+      break;
+    case Merge::larger_only: (a.m >= b.m ? lb : la) = (a.m >= b.m ? ob : oa) = 0; break;
+    case Merge::second_twice: lb *= 2, ob *= 2; break;
+    case Merge::first_twice: la *= 2, oa *= 2; break;
+    case Merge::first_not_rescaled: la = oa = unscaled(a.m); break;
+    case Merge::second_not_rescaled: lb = ob = unscaled(b.m); break;
+    case Merge::narrow_both: la = oa = round_narrow(*f.factor_format, la, f.truncated); [[fallthrough]];
+    case Merge::narrow_second: lb = ob = round_narrow(*f.factor_format, lb, f.truncated); break;
+    default: break;
+  }
   const double loss = 2 * kUnit;
   a.l_error = a.l_error * la + b.l_error * lb + loss * (a.l * la + b.l * lb);
   a.l = in_f32(a.l * la + b.l * lb);
@@ -270,7 +299,7 @@ void Predictor::merge(const Fault& f, State& a, const State& b, bool rescaled) c
 
 void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t split, const HeadData& values, std::span<const int64_t> columns, State& st) {
   const size_t width = columns.size();
-  const double start = f.fold == Fold::start_finite ? f.number : f.fold == Fold::no_maximum ? 0.0 : -kInfinity;
+  const double start = f.fold == Fold::start_finite || f.fold == Fold::no_maximum ? f.number : -kInfinity;
   st.m = start;
   st.l = st.l_error = 0;
   st.last_m = st.last_l = 0;
@@ -278,6 +307,8 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
   st.o.assign(width, 0.0);
   st.o_error.assign(width, 0.0);
   const double p_unit = numerics_.p_type == DType::f32 ? 0.0 : std::ldexp(1.0, -significand_bits(numerics_.p_type));
+  const double p_flush = numerics_.p_type == DType::f16 ? 0x1p-25 : kFlush;
+  const double p_largest = numerics_.p_type == DType::f16 ? 65519.99 : numerics_.p_type == DType::bf16 ? 0x1.fefp127 : 0x1.fffffep127;
   const double alpha = f.exponent_factor;
   const int64_t tile = std::max<int64_t>(1, f.walk.tile), tiles = (end - begin + tile - 1) / tile;
   int64_t rises = 0, rises_in_all = 0, first_tile = -1, last_tile = -1;
@@ -305,6 +336,8 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       if (first_key < 0) first_key = k.index;
       last_key = k.index;
     }
+  double before_l = 1, before_o = 1;  // factors of the visit before
+  int64_t visit = -1;
   double summed = 0;  // terms in a sum so far
   int64_t averaged = 0;
   for (int64_t n = 0; n < tiles; ++n) {
@@ -323,6 +356,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       if (st.m == -kInfinity && (f.special == Special::empty_tile_nan || (f.special == Special::empty_tile_in_range_nan && in_range))) poisoned_ = true;
       continue;
     }
+    ++visit;
     double m_new = nan_max(st.m, most), f_l = 1, f_o = 1;
     double weigh_at = m_new;
     const double right_factor = st.m == -kInfinity ? 0.0 : std::exp(alpha * (st.m - m_new));
@@ -342,7 +376,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
         break;
       case Fold::tiles_averaged:
       case Fold::tiles_added: weigh_at = most; break;
-      case Fold::no_maximum: m_new = weigh_at = 0; f_l = f_o = 1; break;
+      case Fold::no_maximum: m_new = weigh_at = f.number; f_l = f_o = 1; break;
       case Fold::first_maximum:
         if (st.m != -kInfinity) m_new = weigh_at = st.m, f_l = f_o = 1;
         break;
@@ -357,6 +391,51 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       case Fold::lazy:
         if (st.m != -kInfinity && m_new - st.m <= f.number) f_l = f_o = 1, m_new = st.m;
         break;
+      case Fold::skip_small:
+        if (rise && m_new - st.m <= f.number) f_l = f_o = 1;
+        break;
+      case Fold::skip_large:
+        if (rise && m_new - st.m > f.number) f_l = f_o = 1;
+        break;
+      case Fold::skip_visit:
+        if (visit == f.index) f_l = f_o = unscaled, f_l = f.number == 1 ? right_factor : f_l;
+        break;
+      case Fold::late:
+      case Fold::late_o:
+        if (st.m != -kInfinity) {
+          f_o = before_o;
+          if (f.fold == Fold::late) f_l = before_l;
+        }
+        before_l = before_o = st.m == -kInfinity ? 1.0 : right_factor;
+        break;
+      case Fold::clear:
+        if (rise) f_l = f_o = 0;
+        break;
+      case Fold::narrow_factor: f_l = round_narrow(*f.factor_format, f_l, f.truncated); [[fallthrough]];
+      case Fold::narrow_factor_o: f_o = round_narrow(*f.factor_format, f_o, f.truncated); break;
+      case Fold::minimum:
+      case Fold::magnitude:
+      case Fold::unscaled:
+      case Fold::masked_too: {
+        double reference = st.m;
+        for (int64_t j = from; j < to; ++j) {
+          const Key& k = keys_[static_cast<size_t>(j)];
+          if (!k.counts && f.fold != Fold::masked_too) continue;
+          const double score = f.fold == Fold::magnitude ? std::fabs(k.score) : f.fold == Fold::unscaled ? (p_.scale < 0 ? -k.score : k.score) : k.score;
+          if (f.fold == Fold::minimum) reference = reference == -kInfinity || score < reference ? score : reference;
+          else reference = nan_max(reference, score);
+        }
+        if (f.fold == Fold::unscaled && p_.scale < 0) {
+          // max of the unscaled dot products: the least score where the scale is negative.
+          double least = st.m == -kInfinity ? kInfinity : st.m;
+          for (int64_t j = from; j < to; ++j)
+            if (const Key& k = keys_[static_cast<size_t>(j)]; k.counts) least = std::min(least, k.score);
+          reference = least;
+        }
+        m_new = weigh_at = reference;
+        f_l = f_o = st.m == -kInfinity ? 0.0 : in_f32(std::exp(alpha * (st.m - m_new)));
+        break;
+      }
       case Fold::last_sum: f_l = 0; break;
       case Fold::last_output: f_o = 0; break;
     }
@@ -379,6 +458,10 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
     for (int64_t j = from; j < to; ++j) {
       const Key& k = keys_[static_cast<size_t>(j)];
       if (!k.counts) {
+        if (f.exp == ExpRule::floor_masked_too && k.index >= 0) {
+          sum += f.number;
+          for (size_t d = 0; d < width; ++d) st.o[d] += f.number * double(values.v_row(k.index)[columns[d]]);
+        }
         if (f.special == Special::masked_value_leaks && values.v_nonfinite && k.index >= 0)
           for (size_t d = 0; d < width; ++d)
             if (!std::isfinite(values.v_row(k.index)[columns[d]])) st.o[d] = std::nan("");
@@ -387,6 +470,9 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       const double argument = alpha * (k.score - weigh_at);
       const double exact = std::exp(argument);
       double p = in_f32(exact);
+      if (f.exp == ExpRule::floor || f.exp == ExpRule::floor_masked_too) p = std::max(p, f.number);
+      if (f.exp == ExpRule::flushed_below && argument < f.number) p = 0;
+      if (f.exp == ExpRule::biased && argument != 0) p *= 1 + f.number;
       if (!std::isfinite(p)) st.overflow = true;
       if (own > 0) p /= own;
       const double relative = std::min(1.0, std::fabs(alpha) * k.error + kUnit * (1 + 2 * std::fabs(argument)) + f.exp_error + 0x1p-22);
@@ -397,6 +483,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
                          (f.weighed_key == KeyRule::last_of_tile && j == tile_last);
       if (named) w *= f.weight;
       double in_o = p;
+      if (p > p_largest && std::isfinite(p)) in_o = kInfinity;
       if (f.weight_format) {
         in_o = round_narrow(*f.weight_format, p, f.truncated);
         if (f.narrow_sum_of_weights) p = in_o;
@@ -404,7 +491,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       const double in_l = p * w;
       in_o *= w;
       sum += in_l;
-      sum_error += in_l * (relative + p_unit) + kFlush;
+      sum_error += in_l * (relative + p_unit) + p_flush;
       if (f.sum_format && f.index == 1) st.l = round_narrow(*f.sum_format, st.l + in_l, f.truncated);
       const double o_unit = relative + p_unit + add_unit;
       for (size_t d = 0; d < width; ++d) {
@@ -413,7 +500,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
         if (f.special == Special::value_swallowed && !std::isfinite(v)) continue;
         const double term = in_o * v;
         st.o[d] += term;
-        st.o_error[d] += std::fabs(term) * o_unit + kFlush * std::fabs(v);
+        st.o_error[d] += std::fabs(term) * o_unit + p_flush * std::fabs(v);
         if (f.output_format && f.index == 1) {
           st.o[d] = round_narrow(*f.output_format, st.o[d], f.truncated);
           st.o_error[d] = std::max(st.o_error[d], 2 * unit_of(*f.output_format) * std::fabs(st.o[d]));
@@ -427,7 +514,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       st.l = round_narrow(*f.sum_format, st.l, f.truncated);
       st.l_error = std::max(st.l_error, 2 * unit_of(*f.sum_format) * st.l);
     }
-    if (f.output_format)
+    if (f.output_format && f.index != 2)
       for (size_t d = 0; d < width; ++d) {
         st.o[d] = round_narrow(*f.output_format, st.o[d], f.truncated);
         st.o_error[d] = std::max(st.o_error[d], 2 * unit_of(*f.output_format) * std::fabs(st.o[d]));
@@ -455,7 +542,13 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
     Predicted e{value, error, false};
     if (!std::isfinite(value)) return e;
     e.tolerance += std::max(std::fabs(value) * unit, std::ldexp(1.0, min_subnormal_exponent(p_.type) - 1)) * 1.01 + std::fabs(value) * 2 * kUnit;
-    if (f.output_format || f.truncated) e.tolerance += std::fabs(value) * unit;
+    if (f.output_format && f.index == 2 && f.division == Division::right) {
+      // Only the result is narrow: rounded or cut to it, as exactly as the sums allow.
+      e.value = round_narrow(*f.output_format, value, f.truncated);
+      e.tolerance = error + std::fabs(value) * 2 * kUnit + 1.01 * (error > 0 ? 2 * unit_of(*f.output_format) * std::fabs(value) : 0);
+    } else if (f.output_format || f.truncated) {
+      e.tolerance += std::fabs(value) * unit;
+    }
     // Rounded beyond the type's largest value: that value, or infinity.
     if (std::fabs(value) > largest_finite(p_.type)) e.overflow = std::fabs(value) > 1.01 * largest_finite(p_.type);
     return e;
@@ -533,13 +626,19 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
     case Division::by_maximum_sum: divisor = 1 + st.l; break;
     case Division::twice: divisor = st.l * st.l; divisor_error *= 2 * st.l; break;
     case Division::sqrt: divisor = std::sqrt(st.l); break;
+    case Division::plus: divisor = st.l + f.number; break;
+    case Division::at_most: divisor = std::min(st.l, f.number); break;
+    case Division::at_least: divisor = std::max(st.l, f.number); break;
+    case Division::narrow_reciprocal: divisor = 1 / round_narrow(*f.output_format, 1 / st.l, f.truncated); break;
   }
   fill_o([&](size_t d) {
     const double value = st.o[d] / divisor;
     Predicted e = rounded(value, (st.o_error[d] + std::fabs(value) * divisor_error) / std::fabs(divisor));
     if (st.overflow && !(st.m != st.m)) e.overflow = true;
     if (divisor == 0 && st.seen) e.overflow = true;  // every weight underflowed
-    if (std::isnan(e.tolerance)) e.tolerance = kInfinity;
+    if (!std::isfinite(st.o[d]) && std::isfinite(st.l) && !values.v_nonfinite && st.m == st.m) e.overflow = true;
+    if (std::isnan(e.tolerance)) e.tolerance = std::isnan(e.value) ? 0 : kInfinity;
+    if (f.columns_past_d_zero && columns[d] >= p_.shape.d) e = {0, 0, false};
     return e;
   });
   const double ln_l = std::log(st.l), ln_error = st.l > 0 ? st.l_error / st.l : 0;
@@ -563,6 +662,10 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
   for (const Key& k : keys_)
     if (k.counts && k.score - st.m > -4) largest_error = std::max(largest_error, k.error);
   out_.lse.tolerance += largest_error;
+  if (f.lse_format) {
+    out_.lse.value = round_narrow(*f.lse_format, lse, f.truncated);
+    out_.lse.tolerance += 2 * unit_of(*f.lse_format) * std::fabs(lse);
+  }
   if (f.lse == LseRule::of_sum_only) out_.lse.tolerance = st.l_error * 2 + st.l * 4 * kUnit;
   if (f.fold == Fold::tiles_averaged || f.fold == Fold::tiles_added || f.merge == Merge::mean || f.merge == Merge::sum) out_.lse = free;
   if (st.overflow || st.l == 0) out_.lse = st.l == 0 && !st.overflow ? Predicted{0, kInfinity, false} : free;
@@ -573,7 +676,38 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
   }
 }
 
-const RowPrediction& Predictor::row(const Fault& f, const RowPlace& at, std::span<const int64_t> columns) {
+const RowPrediction& Predictor::row(const Fault& f, const RowPlace& asked, std::span<const int64_t> columns) {
+  const Shape& shape = p_.shape;
+  RowPlace from = asked;
+  switch (f.place) {
+    case PlaceRule::right: break;
+    case PlaceRule::next_head: from.h = (from.h + 1) % shape.hq; break;
+    case PlaceRule::head_zero: from.h = 0; break;
+    case PlaceRule::row_zero: from.i = 0; break;
+    case PlaceRule::next_row: from.i = std::min(from.i + 1, shape.nq - 1); break;
+    case PlaceRule::row_before: from.i = std::max<int64_t>(from.i - 1, 0); break;
+    case PlaceRule::batch_zero: from.b = 0; break;
+  }
+  if (f.lse_transposed) {
+    const int64_t place = asked.h * shape.nq + asked.i;
+    one_row(f, {asked.b, place % shape.hq, place / shape.hq}, columns);
+    const Predicted lse = out_.lse;
+    one_row(f, asked, columns);
+    out_.lse = lse;
+    return out_;
+  }
+  if (f.place != PlaceRule::right && f.lse_stays) {
+    one_row(f, from, columns);
+    const auto o = out_.o;
+    one_row(f, asked, columns);
+    out_.o = o;
+    return out_;
+  }
+  one_row(f, from, columns);
+  return out_;
+}
+
+const RowPrediction& Predictor::one_row(const Fault& f, const RowPlace& at, std::span<const int64_t> columns) {
   out_.o.assign(columns.size(), {});
   out_.visits.clear();
   poisoned_ = false;
@@ -643,9 +777,13 @@ const RowPrediction& Predictor::row(const Fault& f, const RowPlace& at, std::spa
     }
     if (first) {
       first = false;
+      if (f.merge == Merge::empty_nan && !st.seen) poisoned_ = true;
       continue;
     }
-    if (!part_.seen) continue;
+    if (!part_.seen) {
+      if (f.merge == Merge::empty_nan) poisoned_ = true;
+      continue;
+    }
     state_.last_m = part_.last_m;
     state_.last_l = part_.last_l;
     merge(f, state_, part_, f.merge != Merge::no_rescale && f.fold != Fold::no_maximum);
@@ -660,8 +798,11 @@ const RowPrediction& Predictor::row(const Fault& f, const RowPlace& at, std::spa
   const double lse_without_sink = state_.m + std::log(state_.l), l_without_sink = state_.l, m_without_sink = state_.m;
   std::vector<double> o_without_sink;
   if (f.sink == SinkRule::in_lse_only) o_without_sink = state_.o;
+  if (sink == -kInfinity && p_.sink && f.sink == SinkRule::infinite_is_zero) merge(f, state_, sink_state(0), true);
   if (sink != -kInfinity) {
-    const auto add = [&](double value) { merge(f, state_, sink_state(value), true); };
+    Fault plain = f;
+    if (!f.merges_sink) plain.merge = Merge::right;
+    const auto add = [&](double value) { merge(plain, state_, sink_state(value), true); };
     switch (f.sink) {
       case SinkRule::right:
       case SinkRule::of_head_zero: add(sink); break;
@@ -682,6 +823,16 @@ const RowPrediction& Predictor::row(const Fault& f, const RowPlace& at, std::spa
         break;
       case SinkRule::scaled: add(sink * p_.scale); break;
       case SinkRule::negated: add(-sink); break;
+      case SinkRule::of_key_head: add((*p_.sink)[static_cast<size_t>(own)]); break;
+      case SinkRule::capped: add(p_.softcap * std::tanh(sink / p_.softcap)); break;
+      case SinkRule::infinite_is_zero: add(sink); break;
+      case SinkRule::times: add(sink * f.number); break;
+      case SinkRule::with_first_value: {
+        State z = sink_state(sink);
+        for (size_t d = 0; d < columns.size() && s.nk > 0; ++d) z.o[d] = values.v_row(0)[columns[d]];
+        merge(f, state_, z, true);
+        break;
+      }
       case SinkRule::in_output_only:
       case SinkRule::in_lse_only: add(sink); break;
     }

@@ -69,6 +69,7 @@ class Predictor {
     bool seen = false, overflow = false;
   };
 
+  const RowPrediction& one_row(const Fault& fault, const RowPlace& place, std::span<const int64_t> columns);
   const HeadData& head(int64_t b, int64_t key_head);
   const std::vector<Dot>& dots(int64_t qb, int64_t qh, int64_t qi, int64_t kb, int64_t key_head, int64_t columns);
   void look(const Fault& fault, const RowPlace& place);
