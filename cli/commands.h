@@ -17,6 +17,7 @@ Action add_verify(CommandLine command);
 Action add_replay(CommandLine command);
 Action add_show(CommandLine command);
 Action add_diagnose(CommandLine command);
+Action add_shrink(CommandLine command);
 Action add_convert(CommandLine command);
 Action add_selftest(CommandLine command);
 

@@ -13,10 +13,10 @@ namespace {
 constexpr int64_t kWidths[] = {64, 32, 16, 8};
 constexpr int64_t kTracedRecords = 1 << 20;
 
-// The worst row in a problem without the other batches and heads. Nq stays: a row's place under a mask hangs on it.
-Problem alone(const Problem& p, const RowPlace& at) {
-  const int64_t batch[] = {at.b}, head[] = {p.shape.key_head(at.h)};
-  return take_key_heads(take_batches(packed(p), batch), head);
+// The worst row without the others, its masks written out.
+Problem alone(const Problem& p, const Conventions& conventions, const RowPlace& at) {
+  const int64_t batch[] = {at.b}, head[] = {p.shape.key_head(at.h)}, member[] = {at.h % (p.shape.hq / p.shape.hk)}, row[] = {at.i};
+  return with_rows(with_group(take_key_heads(take_batches(packed(with_explicit_mask(p, conventions)), batch), head), member), row);
 }
 
 }  // namespace
@@ -51,15 +51,37 @@ Explanation explain(const Problem& problem, const PropertyContext& context, cons
     }
   }
   out.diagnosis = diagnose(out.evidence, diagnose_options);
+  int64_t unexplained = 0;
+  std::set<Purpose> asked;
   while (Clock::now() < end) {
     const NextRuns next = next_runs(out.evidence, out.diagnosis, problem.shape.dv);
-    bool any = false;
-    for (const Problem& p : next.problems) any = run(p, next.purpose) || any;
-    if (!any) break;
-    out.diagnosis = diagnose(out.evidence, diagnose_options);
+    const size_t before = out.evidence.runs.size();
+    for (const Problem& p : next.problems) run(p, next.purpose);
+    if (next.problems.empty() || (out.evidence.runs.size() == before && !asked.insert(next.purpose).second)) break;
+    if (out.evidence.runs.size() == before) {
+      // Refused: told as a run that was not made, so that it is not asked for again.
+      out.evidence.runs.push_back({next.problems.front(), {}, context.kernel.numerics(problem, context.contract), next.purpose});
+      out.evidence.runs.back().seen.status = RunStatus::unsupported;
+      continue;
+    }
+    Diagnosis now = diagnose(out.evidence, diagnose_options);
+    if (now.explaining.empty() && !out.diagnosis.explaining.empty()) {
+      // What explained the case does not explain this run as well: the rest stands, but is not certain.
+      out.evidence.runs.back().seen.status = RunStatus::unsupported;
+      ++unexplained;
+      if (unexplained >= 2) break;
+      continue;
+    }
+    out.diagnosis = std::move(now);
   }
-  if (out.diagnosis.explaining.empty() && !out.diagnosis.outputs_right && problem.shape.b * problem.shape.hk > 1) {
-    if (run(alone(problem, out.diagnosis.contract_worst.place), Purpose::alone)) out.diagnosis = diagnose(out.evidence, diagnose_options);
+  if (out.diagnosis.explaining.empty() && !out.diagnosis.outputs_right) {
+    const bool repacked = !same(packed(problem), problem) && run(packed(problem), Purpose::repacked);
+    const bool by_itself = problem.shape.rows() > 1 && run(alone(problem, out.evidence.conventions, out.diagnosis.contract_worst.place), Purpose::alone);
+    if (repacked || by_itself) out.diagnosis = diagnose(out.evidence, diagnose_options);
+  }
+  if (unexplained > 0) {
+    out.diagnosis.unexplained_runs = unexplained;
+    out.diagnosis.certain = false;
   }
   return out;
 }

@@ -45,6 +45,7 @@ bool is_a_fact(Family f) {
   return f == Family::writes_outside || f == Family::leaves_unwritten || f == Family::changes_inputs || f == Family::does_not_run || f == Family::does_not_repeat ||
          f == Family::depends_on_others;
 }
+bool is_by_comparison(const Finding& f) { return f.fault.what.starts_with("right when"); }
 
 std::string fact(const Evidence& evidence, Family f) {
   for (const EvidenceRun& run : evidence.runs) {
@@ -59,13 +60,16 @@ std::string fact(const Evidence& evidence, Family f) {
 }
 
 std::string runs_in_words(const Evidence& evidence) {
-  int64_t keys = 0, tiles = 0, separating = 0, repeated = 0, alone = 0;
+  int64_t keys = 0, tiles = 0, separating = 0, repeated = 0, alone = 0, larger = 0, finer = 0, repacked = 0;
   for (const EvidenceRun& run : evidence.runs) {
     keys += run.purpose == Purpose::key_indicators;
     tiles += run.purpose == Purpose::tile_indicators;
     separating += run.purpose == Purpose::separating;
     repeated += run.purpose == Purpose::repeated;
     alone += run.purpose == Purpose::alone;
+    larger += run.purpose == Purpose::larger;
+    finer += run.purpose == Purpose::finer;
+    repacked += run.purpose == Purpose::repacked;
   }
   std::string text = "the case itself";
   const auto add = [&](int64_t n, const char* what) {
@@ -74,6 +78,9 @@ std::string runs_in_words(const Evidence& evidence) {
   add(keys, "with V = key indicators on the same Q and K");
   add(tiles, "with V = indicators of blocks of keys on the same Q and K");
   add(separating, "with other contents");
+  add(larger, "of a larger problem of the same kind");
+  add(finer, "in f32");
+  add(repacked, "with packed tensors");
   add(repeated, "repeated");
   add(alone, "of one row alone");
   return text;
@@ -104,9 +111,28 @@ void append_weights(std::string& text, const Diagnosis& d) {
   if (d.weights.size() > most) text += format("  and %zu more runs of keys\n", d.weights.size() - most);
 }
 
-}  // namespace
+// Lines of at most this many columns, broken at blanks; a line's own indentation is kept.
+constexpr size_t kWidth = 96;
+std::string wrapped(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    const std::string indent(line.find_first_not_of(' ') == std::string::npos ? 0 : line.find_first_not_of(' '), ' ');
+    while (line.size() > kWidth) {
+      const size_t blank = line.rfind(' ', kWidth);
+      if (blank == std::string::npos || blank <= indent.size()) break;
+      out += line.substr(0, blank) + "\n";
+      line = indent + line.substr(blank + 1);
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    out += line + "\n";
+    at = end + 1;
+  }
+  return out;
+}
 
-std::string argument(const Evidence& evidence, const Diagnosis& d) {
+std::string unwrapped(const Evidence& evidence, const Diagnosis& d) {
   std::string text;
   if (d.explaining.empty() && d.outputs_right && !d.wrong_state)
     return "The outputs of this case alone are what the contract asks for, to " + times(d.contract_misfit) + " tolerances; no fault is needed to explain them.\n";
@@ -126,7 +152,9 @@ std::string argument(const Evidence& evidence, const Diagnosis& d) {
 
   const Finding& top = d.explaining.front();
   text = (d.certain ? "Diagnosis: the kernel " : "Most likely: the kernel ") + in_words(top) + " [" + std::string(name_of(top.fault.family)) + "].\n";
-  if (is_a_fact(top.fault.family)) {
+  if (is_by_comparison(top)) {
+    text += "Seen: the case is wrong, " + element(d.contract_worst) + " = " + number(d.contract_worst.seen) + " for " + number(d.contract_worst.predicted) + ", and " + top.fault.what + ".\n";
+  } else if (is_a_fact(top.fault.family)) {
     text += "Seen: " + fact(evidence, top.fault.family) + ".\n";
   } else {
     text += "Let the kernel be one that " + in_words(top) + ". ";
@@ -143,6 +171,7 @@ std::string argument(const Evidence& evidence, const Diagnosis& d) {
     text += "\n";
   }
   if (d.measured_scale) text += format("The scale was measured as %.6g times the given one.\n", *d.measured_scale);
+  if (d.unexplained_runs > 0) text += format("%ld further runs are not explained by it: they were left out of the evidence.\n", long(d.unexplained_runs));
   if (d.explaining.size() > 1) {
     text += "This evidence does not tell it from a kernel that\n";
     for (size_t n = 1; n < d.explaining.size(); ++n) text += "  " + in_words(d.explaining[n]) + " [" + std::string(name_of(d.explaining[n].fault.family)) + "]\n";
@@ -157,5 +186,9 @@ std::string argument(const Evidence& evidence, const Diagnosis& d) {
   if (d.wrong_state) append_state(text, *d.wrong_state);
   return text;
 }
+
+}  // namespace
+
+std::string argument(const Evidence& evidence, const Diagnosis& d) { return wrapped(unwrapped(evidence, d)); }
 
 }  // namespace attest

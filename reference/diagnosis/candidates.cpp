@@ -418,7 +418,7 @@ class List {
     walk(Family::lse_wrong, "that of the last tile", [](Fault& f) { f.lse = LseRule::of_last_tile; });
     const std::tuple<Family, const char*, EmptyRow> empties[] = {{Family::empty_row_nan, "", EmptyRow::nan}, {Family::empty_row_nan, "in O only", EmptyRow::only_o_nan},
         {Family::empty_row_filled, "the mean of V", EmptyRow::mean}, {Family::empty_row_filled, "the mean of V", EmptyRow::mean_lse},
-        {Family::empty_row_filled, "the first value", EmptyRow::first_value}, {Family::empty_row_lse, "0", EmptyRow::lse_zero}, {Family::empty_row_lse, "NaN", EmptyRow::lse_nan},
+        {Family::empty_row_filled, "the first value", EmptyRow::first_value}, {Family::empty_row_filled, "", EmptyRow::anything}, {Family::empty_row_lse, "0", EmptyRow::lse_zero}, {Family::empty_row_lse, "NaN", EmptyRow::lse_nan},
         {Family::empty_row_lse, "+inf", EmptyRow::lse_infinity}, {Family::empty_row_lse, "a finite number", EmptyRow::lse_lowest}};
     for (const auto& [family, what, rule] : empties) add(family, what, [&](Fault& f) { f.empty_row = rule; });
     if (non_finite(p_.v)) {
@@ -435,7 +435,7 @@ class List {
     const Shape& s = p_.shape;
     if (s.hk > 1) {
       const std::pair<HeadRule, const char*> rules[] = {{HeadRule::modulo, "h mod Hk for h / (Hq / Hk)"}, {HeadRule::zero, "head 0"}, {HeadRule::next, "the next head"},
-          {HeadRule::clamped, "h for h / (Hq / Hk)"}, {HeadRule::last, "the last head"}};
+          {HeadRule::clamped, "h for h / (Hq / Hk)"}, {HeadRule::last, "the last head"}, {HeadRule::divided, "h / Hk for h / (Hq / Hk)"}};
       for (const auto& [rule, what] : rules) {
         add(Family::wrong_key_head, what, [&](Fault& f) { f.key_head = f.value_head = rule; });
         add(Family::wrong_key_head, std::string(what) + ", V only", [&](Fault& f) { f.value_head = rule; });

@@ -186,21 +186,22 @@ StateMisfit compare_states(const Sample& sample, size_t row, const RowPrediction
   return worst;
 }
 
-bool states_are_known(const Fault& f) { return f.fold != Fold::tiles_averaged && f.fold != Fold::tiles_added; }
+bool states_are_known(const Fault& f) {
+  return f.fold != Fold::tiles_averaged && f.fold != Fold::tiles_added && f.constant == Constant::none && f.place == PlaceRule::right;
+}
 
 bool says_nan(const Fault& f) { return f.special != Special::right || f.empty_row != EmptyRow::right || f.merge == Merge::empty_nan; }
 
 // Holds one model to all samples; stops where it fails. A row that the contract explains may be excused: then the fault
 // is one of some rows only, and no run may be without a wrong row that the model explains, if it has a wrong row.
-Finding hold(const Fault& fault, std::vector<Sample>& samples, const std::vector<Walk>& walks, bool excuse) {
+Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   Finding finding;
   finding.fault = fault;
   finding.explains = true;
   int64_t free = 0;
   bool changes_something = fault.transform == Transform::none;
   for (Sample& sample : samples) {
-    Fault f = fault;
-    if (sample.run->problem.choice != samples.front().run->problem.choice || sample.run->problem.shape.nk != samples.front().run->problem.shape.nk) f.walk = walks[sample.number];
+    const Fault& f = fault;
     Predictor* predict = sample.predictor(f.transform);
     changes_something = changes_something || predict != nullptr;
     if (predict == nullptr) {
@@ -420,9 +421,15 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   for (size_t n = 0; n < evidence.runs.size(); ++n) {
     const EvidenceRun& run = evidence.runs[n];
     walks.push_back(first_walk(run, options.use_trace));
-    if (run.purpose == Purpose::repeated || run.purpose == Purpose::alone || run.seen.status != RunStatus::ok) continue;
+    if (run.purpose == Purpose::repeated || run.purpose == Purpose::alone || run.purpose == Purpose::repacked || run.seen.status != RunStatus::ok) continue;
     const bool indicators = run.purpose == Purpose::key_indicators || run.purpose == Purpose::tile_indicators;
     samples.push_back(sample_of(run, n, evidence.conventions, options.use_trace, indicators && !samples.empty() ? &samples.front() : nullptr));
+    // A fault that does not show in another geometry or type is no evidence against a model of it.
+    const bool other_kind = run.purpose == Purpose::larger || run.purpose == Purpose::finer;
+    if (other_kind && std::none_of(samples.back().wrong.begin(), samples.back().wrong.end(), [](bool w) { return w; })) {
+      samples.pop_back();
+      continue;
+    }
     out.rows += static_cast<int64_t>(samples.back().rows.size());
   }
   if (samples.empty()) {
@@ -471,7 +478,9 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   // Runs of one row alone that are right where the whole is wrong.
   measure_weights(samples, walks, out.weights);
 
-  const std::vector<Walk> possible = possible_walks(evidence.runs.front().problem, options.use_trace ? evidence.runs.front().seen.trace : std::vector<TraceRecord>{});
+  // The run with the most keys tells most about how the kernel walks.
+  const Sample& longest = *std::max_element(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.run->problem.shape.nk < b.run->problem.shape.nk; });
+  const std::vector<Walk> possible = possible_walks(longest.run->problem, options.use_trace ? longest.run->seen.trace : std::vector<TraceRecord>{});
   std::vector<Fault> list = candidates(evidence.runs.front().problem, possible);
   add_measured(out.weights, possible, list);
   std::stable_sort(list.begin(), list.end(), [](const Fault& a, const Fault& b) { return a.family < b.family; });
@@ -480,7 +489,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   const auto consider = [&](const Fault& f) {
     if (options.without.contains(f.family)) return;
     ++out.models;
-    Finding finding = hold(f, samples, walks, excuse);
+    Finding finding = hold(f, samples, excuse);
     if (finding.explains && finding.telling > 0 && (finding.explains_trace || !out.wrong_state)) explaining.push_back(finding);
     else if (!excuse) nearest.push_back(finding);
   };
@@ -527,21 +536,19 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   if (nearest.size() > 5) nearest.resize(5);
   out.rejected = std::move(nearest);
 
-  if (out.explaining.empty() && !out.outputs_right && !options.without.contains(Family::depends_on_others)) {
-    // Right when the row is alone, wrong in company.
+  // The same contents packed, or one row alone, are right where the case is wrong.
+  for (const auto& [purpose, family] : {std::pair{Purpose::repacked, Family::wrong_strides}, {Purpose::alone, Family::depends_on_others}}) {
+    if (!out.explaining.empty() || out.outputs_right || options.without.contains(family)) continue;
     for (size_t n = 0; n < evidence.runs.size(); ++n) {
-      if (evidence.runs[n].purpose != Purpose::alone || evidence.runs[n].seen.status != RunStatus::ok) continue;
-      Sample alone = sample_of(evidence.runs[n], n, evidence.conventions, options.use_trace);
-      std::vector<Sample> one;
-      one.push_back(std::move(alone));
-      Fault right;
-      right.walk = walks[n];
-      if (Finding f = hold(right, one, walks, false); f.explains && f.elements > 0) {
-        f.fault.family = Family::depends_on_others;
-        f.misfit = 0;
-        out.explaining.push_back(f);
-        break;
-      }
+      if (evidence.runs[n].purpose != purpose || evidence.runs[n].seen.status != RunStatus::ok) continue;
+      const Sample other = sample_of(evidence.runs[n], n, evidence.conventions, options.use_trace);
+      if (other.rows.empty() || std::any_of(other.wrong.begin(), other.wrong.end(), [](bool w) { return w; })) continue;
+      Finding f;
+      f.fault.family = family;
+      f.fault.what = purpose == Purpose::repacked ? "right when the tensors are packed" : "right when the row is alone";
+      f.explains = true;
+      out.explaining.push_back(f);
+      break;
     }
   }
   out.certain = out.explaining.size() == 1 && out.telling >= 2 + 2 * out.explaining.front().fault.free_numbers;

@@ -27,7 +27,13 @@ namespace attest {
 
 inline constexpr double kFits = 1.5;
 
-enum class Purpose : uint8_t { found, repeated, key_indicators, tile_indicators, separating, alone };
+enum class Purpose : uint8_t {
+  found, repeated, key_indicators, tile_indicators, separating,
+  larger,   // more keys and rows, other contents; where the contract explains it, the fault needs what it lacks
+  finer,    // the same contents in f32, likewise
+  repacked, // the same contents in packed tensors
+  alone     // the worst row without the others
+};
 
 struct EvidenceRun {
   Problem problem;
@@ -88,6 +94,7 @@ struct Diagnosis {
   std::vector<MeasuredWeight> weights;
   std::optional<double> measured_scale;  // factor on the scale that fits best, where one fits
   int64_t elements = 0, rows = 0, models = 0;
+  int64_t unexplained_runs = 0;        // later runs that no model explained together with the others, left out
 
   Family top() const { return explaining.empty() ? Family::none : explaining.front().fault.family; }
   bool holds(Family f) const;  // is it in the class of the explaining ones?

@@ -103,9 +103,9 @@ enum class Transform : uint8_t {
 enum class LseRule : uint8_t {
   right, without_maximum, base_two, maximum_base_two, sum_base_two, without_sink, maximum_only, negated, minus_log, of_sum_only, zero, of_last_tile
 };
-enum class EmptyRow : uint8_t { right, nan, mean, mean_lse, lse_zero, lse_nan, lse_infinity, lse_lowest, first_value, only_o_nan };
+enum class EmptyRow : uint8_t { right, nan, mean, mean_lse, lse_zero, lse_nan, lse_infinity, lse_lowest, first_value, only_o_nan, anything };
 enum class Special : uint8_t { right, empty_tile_nan, empty_tile_in_range_nan, masked_value_leaks, masked_score_leaks, nan_swallowed, value_swallowed };
-enum class HeadRule : uint8_t { right, modulo, zero, next, clamped, last };
+enum class HeadRule : uint8_t { right, modulo, zero, next, clamped, last, divided };
 enum class Constant : uint8_t { none, zero, mean, nan, mean_of_all, first };
 
 // A number format that is kept where a wider one is due.

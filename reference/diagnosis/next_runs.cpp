@@ -64,6 +64,58 @@ NextRuns indicators(const Problem& p, int64_t widest) {
 
 enum class Order : uint8_t { random, ascending, descending, needle_first, needle_last, valley };
 
+// The same kind of problem with more keys, and at least a few rows: masks, lengths and bias drawn anew, packed.
+Problem larger(const Problem& p, uint64_t seed) {
+  const int64_t tile = p.choice.tile_keys > 0 ? p.choice.tile_keys : 64;
+  Shape s = p.shape;
+  s.nk = std::max<int64_t>(p.shape.nk, 1) + 2 * tile + 7;
+  s.nq = std::max<int64_t>(p.shape.nq, 5);
+  s.b = std::min<int64_t>(s.b, 3);
+  Problem out = Problem::make(s, p.type);
+  out.scale = p.scale;
+  out.softcap = p.softcap;
+  out.causal = p.causal;
+  out.window = p.window;
+  out.sink = p.sink;
+  out.choice = p.choice;
+  Numbers numbers(seed);
+  if (p.key_lengths) {
+    out.key_lengths.emplace();
+    for (int64_t b = 0; b < s.b; ++b) out.key_lengths->push_back(static_cast<int32_t>(s.nk - 1 - b * 3 - std::lround((numbers.next() + 1) * 0.2 * double(s.nk))));
+  }
+  const auto extent = [&](const Layout& l) {
+    return std::array<int64_t, 4>{l.extent[0] == 1 ? 1 : s.b, l.extent[1] == 1 ? 1 : s.hq, l.extent[2] == 1 ? 1 : s.nq, l.extent[3] == 1 ? 1 : s.nk};
+  };
+  if (p.mask) {
+    out.mask = BoolMask{Layout::packed(extent(p.mask->layout)), {}};
+    out.mask->storage.resize(static_cast<size_t>(out.mask->layout.count()));
+    for (uint8_t& visible : out.mask->storage) visible = numbers.next() < 0.5;
+  }
+  if (p.bias) out.bias = Tensor::packed(p.bias->type, extent(p.bias->layout));
+  return out;
+}
+
+// The same contents in f32, exactly.
+Problem finer(const Problem& p) {
+  Problem out = p;
+  const auto widen = [](const Tensor& t) {
+    Tensor wide = Tensor::packed(DType::f32, t.layout.extent);
+    int64_t n = 0;
+    for (int64_t a = 0; a < t.layout.extent[0]; ++a)
+      for (int64_t b = 0; b < t.layout.extent[1]; ++b)
+        for (int64_t c = 0; c < t.layout.extent[2]; ++c)
+          for (int64_t d = 0; d < t.layout.extent[3]; ++d) wide.set_bits(n++, from_double(DType::f32, t.get(a, b, c, d)));
+    return wide;
+  };
+  out.type = DType::f32;
+  out.q = widen(p.q);
+  out.k = widen(p.k);
+  out.v = widen(p.v);
+  if (p.bias) out.bias = widen(*p.bias);
+  out.choice.p_type.reset();
+  return out;
+}
+
 // The same geometry, masks and bias with other scores, spread over about [-spread, spread], and other values.
 Problem contents(const Problem& p, Order order, double spread, uint64_t seed) {
   Problem out = p;
@@ -94,6 +146,13 @@ Problem contents(const Problem& p, Order order, double spread, uint64_t seed) {
         for (int64_t c = 0; c < s.dv; ++c) out.v.set(b, g, j, c, std::round(numbers.next() * 16) / 8);
       }
   }
+  // Finite biases and sinks anew; -inf stays, it masks.
+  if (p.bias)
+    for (int64_t n = 0, count = static_cast<int64_t>(out.bias->storage.size()) / size_of(out.bias->type); n < count; ++n)
+      if (to_double(out.bias->type, out.bias->bits(n)) != -INFINITY) out.bias->set_bits(n, from_double(out.bias->type, std::round(numbers.next() * 64) / 16));
+  if (out.sink)
+    for (float& x : *out.sink)
+      if (std::isfinite(x)) x = static_cast<float>(std::round(numbers.next() * 64) / 16);
   return out;
 }
 
@@ -104,7 +163,11 @@ NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t
   const Problem& p = found.problem;
   if (p.shape.rows() == 0 || p.shape.nk == 0) return {};
   if (!has(evidence, Purpose::key_indicators) && !has(evidence, Purpose::tile_indicators)) return indicators(p, widest);
-  if (diagnosis.explaining.empty() || !diagnosis.explaining.front().explains) return {};
+  // A first impression by a problem of the same kind that is large enough for most faults, and one in a type that hides
+  // less.
+  if (!has(evidence, Purpose::larger) && p.shape.nk < 2048) return {Purpose::larger, {contents(larger(p, 5), Order::random, 4.0, 99)}};
+  if (!has(evidence, Purpose::finer) && p.type != DType::f32) return {Purpose::finer, {finer(p)}};
+  if (diagnosis.explaining.empty()) return {};
   const auto separating = static_cast<size_t>(std::count_if(evidence.runs.begin(), evidence.runs.end(), [](const EvidenceRun& r) { return r.purpose == Purpose::separating; }));
   if (separating >= kSeparatingRuns || (separating > 0 && diagnosis.explaining.size() < 2)) return {};
 

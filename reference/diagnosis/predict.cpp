@@ -152,6 +152,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
       case HeadRule::zero: return int64_t{0};
       case HeadRule::next: return (own + 1) % s.hk;
       case HeadRule::clamped: return std::min(at.h, s.hk - 1);
+      case HeadRule::divided: return std::min(at.h / s.hk, s.hk - 1);
       case HeadRule::last: return s.hk - 1;
     }
     return own;
@@ -503,7 +504,8 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
         st.o_error[d] += std::fabs(term) * o_unit + p_flush * std::fabs(v);
         if (f.output_format && f.index == 1) {
           st.o[d] = round_narrow(*f.output_format, st.o[d], f.truncated);
-          st.o_error[d] = std::max(st.o_error[d], 2 * unit_of(*f.output_format) * std::fabs(st.o[d]));
+          // Another order of the terms would round otherwise: a random walk of half units.
+          st.o_error[d] += 0.5 * unit_of(*f.output_format) * std::fabs(st.o[d]) / std::sqrt(1 + 0.1 * (summed + double(j - tile_first)));
         }
       }
     }
@@ -512,12 +514,12 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
     st.l_error += sum_error + add_unit * st.l;
     if (f.sum_format) {
       st.l = round_narrow(*f.sum_format, st.l, f.truncated);
-      st.l_error = std::max(st.l_error, 2 * unit_of(*f.sum_format) * st.l);
+      st.l_error += (f.index == 1 ? 1 + std::sqrt(summed) / 2 : 1.5) * unit_of(*f.sum_format) * st.l;
     }
     if (f.output_format && f.index != 2)
       for (size_t d = 0; d < width; ++d) {
         st.o[d] = round_narrow(*f.output_format, st.o[d], f.truncated);
-        st.o_error[d] = std::max(st.o_error[d], 2 * unit_of(*f.output_format) * std::fabs(st.o[d]));
+        st.o_error[d] += 1.5 * unit_of(*f.output_format) * std::fabs(st.o[d]);
       }
     if (!std::isfinite(st.l) && !std::isnan(m_new)) st.overflow = true;
     st.last_m = most;
@@ -592,7 +594,7 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
   }
 
   const bool empty = !st.seen && st.l == 0;
-  if (empty) {
+  if (empty || (!lse_seen && f.empty_row != EmptyRow::right)) {
     const double lse = conventions_.empty_row_lse_inf ? kInfinity : -kInfinity;
     out_.lse = {lse, 0, false};
     fill_o([&](size_t) { return Predicted{conventions_.empty_row_o_nan ? std::nan("") : 0.0, 0, false}; });
@@ -607,6 +609,7 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
       case EmptyRow::lse_nan: out_.lse.value = std::nan(""); break;
       case EmptyRow::lse_infinity: out_.lse.value = kInfinity; break;
       case EmptyRow::lse_lowest: out_.lse = free; break;
+      case EmptyRow::anything: out_.lse = free; fill_o([&](size_t) { return free; }); break;
     }
     if (f.lse == LseRule::zero) out_.lse.value = 0;
     if (f.lse == LseRule::negated) out_.lse.value = -lse;
@@ -721,6 +724,7 @@ const RowPrediction& Predictor::one_row(const Fault& f, const RowPlace& at, std:
     case HeadRule::zero: vg = 0; break;
     case HeadRule::next: vg = (own + 1) % s.hk; break;
     case HeadRule::clamped: vg = std::min(at.h, s.hk - 1); break;
+    case HeadRule::divided: vg = std::min(at.h / s.hk, s.hk - 1); break;
     case HeadRule::last: vg = s.hk - 1; break;
   }
   const HeadData& values = head(f.batch_zero_keys ? 0 : at.b, vg);
