@@ -64,7 +64,9 @@ Explanation explain(const Problem& problem, const PropertyContext& context, cons
       out.evidence.runs.back().seen.status = RunStatus::unsupported;
       continue;
     }
-    Diagnosis now = diagnose(out.evidence, diagnose_options);
+    DiagnoseOptions narrowed = diagnose_options;
+    narrowed.among = out.diagnosis.survivors;
+    Diagnosis now = diagnose(out.evidence, narrowed);
     if (now.explaining.empty() && !out.diagnosis.explaining.empty()) {
       // What explained the case does not explain this run as well: the rest stands, but is not certain.
       out.evidence.runs.back().seen.status = RunStatus::unsupported;

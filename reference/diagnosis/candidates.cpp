@@ -519,10 +519,11 @@ class List {
         for (int64_t each : {0, 1}) {
           add(Family::scores_in_low_precision, how + (each ? ", the final score too" : ""), [&](Fault& f) { f.score_format = format, f.truncated = cut, f.index = each; });
           if (format == Narrow::e4m3) continue;
-          walk(Family::sum_in_low_precision, how + (each ? ", each term" : ""), [&](Fault& f) { f.sum_format = format, f.truncated = cut, f.index = each; });
+          if (each == 0) walk(Family::sum_in_low_precision, how, [&](Fault& f) { f.sum_format = format, f.truncated = cut; });
           walk(Family::output_in_low_precision, how + (each ? ", each term" : ""), [&](Fault& f) { f.output_format = format, f.truncated = cut, f.index = each; });
         }
       }
+    for (double e : {0x1p-12, 0x1p-8, 0x1p-5}) add(Family::sum_in_low_precision, "off by up to " + decimal(e) + ", as LSE shows", [&](Fault& f) { f.sum_as_lse_shows = true, f.number = e; });
     for (double e : {0x1p-18, 0x1p-14, 0x1p-11, 0x1p-8, 0x1p-6}) add(Family::exponential_imprecise, "up to " + decimal(e), [&](Fault& f) { f.exp_error = e; });
   }
 

@@ -187,7 +187,7 @@ StateMisfit compare_states(const Sample& sample, size_t row, const RowPrediction
 }
 
 bool states_are_known(const Fault& f) {
-  return f.fold != Fold::tiles_averaged && f.fold != Fold::tiles_added && f.constant == Constant::none && f.place == PlaceRule::right;
+  return f.fold != Fold::tiles_averaged && f.fold != Fold::tiles_added && f.constant == Constant::none && f.place == PlaceRule::right && !f.sum_as_lse_shows;
 }
 
 bool says_nan(const Fault& f) { return f.special != Special::right || f.empty_row != EmptyRow::right || f.merge == Merge::empty_nan; }
@@ -217,7 +217,7 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
         continue;
       }
       const RowPlace& at = sample.rows[n];
-      const RowPrediction& model = predict->row(f, at, sample.columns);
+      const RowPrediction& model = predict->row(f, at, sample.columns, sample.lse(at));
       const auto note = [&](int64_t column, const Predicted& e, double seen) {
         ++finding.elements;
         const double misfit = e.misfit(seen);
@@ -481,8 +481,11 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   // The run with the most keys tells most about how the kernel walks.
   const Sample& longest = *std::max_element(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.run->problem.shape.nk < b.run->problem.shape.nk; });
   const std::vector<Walk> possible = possible_walks(longest.run->problem, options.use_trace ? longest.run->seen.trace : std::vector<TraceRecord>{});
-  std::vector<Fault> list = candidates(evidence.runs.front().problem, possible);
-  add_measured(out.weights, possible, list);
+  std::vector<Fault> list = options.among;
+  if (list.empty()) {
+    list = candidates(evidence.runs.front().problem, possible);
+    add_measured(out.weights, possible, list);
+  }
   std::stable_sort(list.begin(), list.end(), [](const Fault& a, const Fault& b) { return a.family < b.family; });
   std::vector<Finding> explaining, nearest;
   bool excuse = false;
@@ -502,7 +505,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     for (const Fault& f : list) consider(f);
     excuse = false;
   }
-  if (!out.outputs_right && explaining.empty() && !options.without.contains(Family::scale_wrong)) {
+  if (!out.outputs_right && explaining.empty() && options.among.empty() && !options.without.contains(Family::scale_wrong)) {
     if (const auto fitted = fit_scale(samples, walks)) {
       consider(*fitted);
       if (!explaining.empty()) out.measured_scale = fitted->scale_factor;
@@ -522,6 +525,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
       if (std::none_of(kept.begin(), kept.end(), [&](const Finding& k) { return k.fault.family == f.fault.family; })) kept.push_back(std::move(f));
     all = std::move(kept);
   };
+  for (const Finding& f : explaining) out.survivors.push_back(f.fault);
   one_of_each(explaining);
   if (!explaining.empty() && explaining.front().explains_trace)
     std::erase_if(explaining, [](const Finding& f) { return !f.explains_trace; });

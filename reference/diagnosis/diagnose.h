@@ -85,6 +85,7 @@ struct MeasuredWeight {
 struct Diagnosis {
   bool outputs_right = false;          // the contract itself explains everything
   std::vector<Finding> explaining;     // the likeliest first, one of each family
+  std::vector<Fault> survivors;        // every model that explains, several of a family
   std::vector<Finding> rejected;       // one of each family, the nearest first, at most five
   bool certain = false;                // one family alone explains, and enough elements tell it from the contract
   int64_t telling = 0;                 // elements that the contract does not explain
@@ -103,6 +104,8 @@ struct Diagnosis {
 struct DiagnoseOptions {
   std::set<Family> without = {};  // families whose models are left out
   bool use_trace = true;
+  // Only these models: the survivors of a diagnosis on a part of the evidence, which more evidence can only thin out.
+  std::vector<Fault> among = {};
 };
 
 Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options = {});

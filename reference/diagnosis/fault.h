@@ -2,7 +2,7 @@
 //
 // A Fault says which steps of section 1 and 2 of the contract are done differently, and how the kernel walks over the
 // keys while it does so; every field left alone is right. predict.h computes what the outputs would be.
-// Example: Fault f{.family = Family::scale_wrong, .what = "1/d for 1/sqrt(d)", .scale_factor = 0.25};
+// Example: Fault f; f.family = Family::scale_wrong; f.what = "1/d for 1/sqrt(d)"; f.scale_factor = 0.25;
 #pragma once
 
 #include <cstdint>
@@ -152,6 +152,7 @@ struct Fault {
   Constant constant = Constant::none;
 
   std::optional<Narrow> score_format, weight_format, sum_format, output_format;
+  bool sum_as_lse_shows = false;         // l is what the LSE seen makes of it, off by `number` relative at most
   bool narrow_sum_of_weights = false;    // l adds the narrow P as well
   bool truncated = false;                // cut toward zero instead of rounded
   std::optional<Narrow> factor_format, lse_format;

@@ -620,6 +620,15 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
     return;
   }
 
+  bool lse_is_free = false;
+  if (f.sum_as_lse_shows && seen_ != nullptr && std::isfinite(*seen_)) {
+    const double shown = std::exp(*seen_ - st.m);
+    if (std::fabs(shown - st.l) <= f.number * st.l) {
+      st.l_error = shown * kUnit * (2 + 2 * std::fabs(*seen_)) + st.l_error * 0x1p-3;
+      st.l = shown;
+      lse_is_free = true;
+    }
+  }
   double divisor = st.l, divisor_error = st.l_error;
   switch (f.division) {
     case Division::right: break;
@@ -665,6 +674,7 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
   for (const Key& k : keys_)
     if (k.counts && k.score - st.m > -4) largest_error = std::max(largest_error, k.error);
   out_.lse.tolerance += largest_error;
+  if (lse_is_free) out_.lse = free;
   if (f.lse_format) {
     out_.lse.value = round_narrow(*f.lse_format, lse, f.truncated);
     out_.lse.tolerance += 2 * unit_of(*f.lse_format) * std::fabs(lse);
@@ -679,7 +689,8 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
   }
 }
 
-const RowPrediction& Predictor::row(const Fault& f, const RowPlace& asked, std::span<const int64_t> columns) {
+const RowPrediction& Predictor::row(const Fault& f, const RowPlace& asked, std::span<const int64_t> columns, const double* lse_seen) {
+  seen_ = lse_seen;
   const Shape& shape = p_.shape;
   RowPlace from = asked;
   switch (f.place) {

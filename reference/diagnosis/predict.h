@@ -49,8 +49,8 @@ struct RowPrediction {
 class Predictor {
  public:
   Predictor(const Problem& problem, const Conventions& conventions, const Numerics& numerics);
-  // Valid until the next call.
-  const RowPrediction& row(const Fault& fault, const RowPlace& place, std::span<const int64_t> columns);
+  // Valid until the next call. `lse_seen`: what the kernel gave, for faults of which only a bound is known; or nullptr.
+  const RowPrediction& row(const Fault& fault, const RowPlace& place, std::span<const int64_t> columns, const double* lse_seen = nullptr);
 
   // The row as the contract sees it: its kind and visible keys.
   RowKind kind(const RowPlace& place);
@@ -89,6 +89,7 @@ class Predictor {
   int64_t length_ = 0;
   RowPrediction out_;
   State state_, part_;
+  const double* seen_ = nullptr;
   bool poisoned_ = false;  // -inf - -inf was formed
 };
 

@@ -32,6 +32,13 @@ Problem small_problem(DType type) {
   return p;
 }
 
+Fault fault(Family family, const Walk& walk = {}) {
+  Fault f;
+  f.family = family;
+  f.walk = walk;
+  return f;
+}
+
 std::vector<int64_t> all_columns(const Problem& p) {
   std::vector<int64_t> columns(static_cast<size_t>(p.shape.dv));
   std::iota(columns.begin(), columns.end(), 0);
@@ -64,7 +71,7 @@ TEST(Predict, a_dropped_tile_is_its_keys_masked) {
   Problem without = p;
   without.mask = BoolMask{Layout::packed({1, 1, 1, p.shape.nk}), std::vector<uint8_t>(static_cast<size_t>(p.shape.nk), 1)};
   for (size_t j = 4; j < 8; ++j) without.mask->storage[j] = 0;
-  Fault dropped{.family = Family::tile_dropped, .walk = {4, false, 1}};
+  Fault dropped = fault(Family::tile_dropped, {4, false, 1});
   dropped.weighed_tile = 1;
   dropped.weight = 0;
   Judge judge;
@@ -81,7 +88,8 @@ TEST(Predict, a_factor_on_the_scale_is_another_problem) {
   const Problem p = small_problem(DType::f32);
   Problem half = p;
   half.scale = p.scale / 2;
-  Fault wrong{.family = Family::scale_wrong, .scale_factor = 0.5};
+  Fault wrong = fault(Family::scale_wrong);
+  wrong.scale_factor = 0.5;
   Judge judge;
   Predictor predict(p, {}, strict(p.type));
   const RowReference exact = judge.row(half, 0, 1, 3, {.numerics = strict(p.type)});
@@ -99,7 +107,8 @@ TEST(Predict, missing_rescale_of_two_keys) {
   p.choice.tile_keys = 1;
   Predictor predict(p, {}, strict(p.type));
   const int64_t column[] = {0};
-  Fault f{.family = Family::rescale_missing, .walk = {1, false, 1}, .fold = Fold::no_rescale};
+  Fault f = fault(Family::rescale_missing, {1, false, 1});
+  f.fold = Fold::no_rescale;
   EXPECT_DOUBLE_EQ(predict.row(f, {}, column).o[0].value, 0.5);
   f.fold = Fold::no_rescale_o;
   EXPECT_NEAR(predict.row(f, {}, column).o[0].value, 0.75, 1e-7);
