@@ -128,8 +128,9 @@ class List {
     list_.push_back(std::move(f));
   }
   // One that does: with every walk that has more than one tile.
-  void walk(Family family, const std::string& what, auto change) {
-    for (const Walk& w : walks_) {
+  void walk(Family family, const std::string& what, auto change) { walk(family, what, change, walks_); }
+  void walk(Family family, const std::string& what, auto change, const std::vector<Walk>& walks) {
+    for (const Walk& w : walks) {
       Fault f;
       f.family = family;
       f.walk = w;
@@ -219,7 +220,7 @@ class List {
     if (p_.bias) {
       add(Family::bias_missing, "", [](Fault& f) { f.bias = BiasRule::missing; });
       const std::pair<BiasRule, const char*> rules[] = {{BiasRule::negated, "negated"}, {BiasRule::twice, "twice"}, {BiasRule::scaled, "multiplied by the scale"},
-          {BiasRule::of_row_zero, "that of row 0"}, {BiasRule::of_head_zero, "that of head 0"}, {BiasRule::of_batch_zero, "that of batch 0"}, {BiasRule::of_key_before, "that of the key before"}};
+          {BiasRule::of_row_zero, "that of row 0"}, {BiasRule::of_head_zero, "that of head 0"}, {BiasRule::of_batch_zero, "that of batch 0"}, {BiasRule::of_key_before, "that of the key before"}, {BiasRule::infinite_ignored, "-inf taken for 0"}};
       for (const auto& [rule, what] : rules) add(Family::bias_wrong, what, [&](Fault& f) { f.bias = rule; });
     }
     const int64_t d = p_.shape.d;
@@ -252,7 +253,7 @@ class List {
       }
     }
     if (p_.causal) {
-      add(Family::causal_wrong, "rows before the first key see it", [](Fault& f) { f.sight.causal_clamped = true; });
+      add(Family::causal_wrong, "rows before the first key stand at it", [](Fault& f) { f.sight.causal_clamped = true; });
       for (int64_t n : {2, 4, 8, 16, 64}) {
         add(Family::causal_wrong, "that of the last of " + std::to_string(n) + " rows", [&](Fault& f) { f.sight.causal_block = n; });
       }
@@ -321,6 +322,13 @@ class List {
   }
 
   void tiles_and_keys() {
+    // A tile of one key is a key.
+    std::vector<Walk> tiles;
+    for (const Walk& w : walks_)
+      if (w.tile > 1) tiles.push_back(w);
+    const auto walk = [&](Family family, const std::string& what, auto change) {
+      if (!tiles.empty()) this->walk(family, what, change, tiles);
+    };
     const auto each_tile = [&](Family family, double weight) {
       for (const auto& [which, what] : {std::pair{int64_t{-1}, "the last visible"}, {int64_t{-2}, "the first visible"}})
         walk(family, what, [&](Fault& f) { f.weighed_tile = which, f.weight = weight; });

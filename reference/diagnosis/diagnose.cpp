@@ -34,6 +34,7 @@ struct Sample {
   const Conventions* conventions = nullptr;
   std::vector<RowPlace> rows;  // the least right ones first
   std::vector<bool> wrong;     // which of them the contract does not explain
+  double misfit = 0;           // the contract's largest
   std::vector<int64_t> columns;
   std::vector<std::pair<size_t, size_t>> trace;  // of each row, [first, last) of its records
 
@@ -122,6 +123,7 @@ Sample sample_of(const EvidenceRun& run, size_t number, const Conventions& conve
     }
     if (const double* lse = sample.lse(at)) worst = std::max(worst, right.lse.misfit(*lse));
     judged.push_back({at, worst});
+    sample.misfit = std::max(sample.misfit, worst);
   }
   std::stable_sort(judged.begin(), judged.end(), [](const Judged& a, const Judged& b) { return a.misfit > b.misfit; });
   // The wrong ones spread over their number, not only the worst: rows of one head may be alike. Then right ones.
@@ -187,7 +189,8 @@ StateMisfit compare_states(const Sample& sample, size_t row, const RowPrediction
 }
 
 bool states_are_known(const Fault& f) {
-  return f.fold != Fold::tiles_averaged && f.fold != Fold::tiles_added && f.constant == Constant::none && f.place == PlaceRule::right && !f.sum_as_lse_shows;
+  return f.fold != Fold::tiles_averaged && f.fold != Fold::tiles_added && f.constant == Constant::none && f.place == PlaceRule::right && !f.sum_as_lse_shows &&
+         f.special == Special::right && f.empty_row == EmptyRow::right && f.merge != Merge::empty_nan;
 }
 
 bool says_nan(const Fault& f) { return f.special != Special::right || f.empty_row != EmptyRow::right || f.merge == Merge::empty_nan; }
@@ -448,6 +451,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
       const auto note = [&](int64_t column, const Predicted& e, double seen) {
         ++out.elements;
         const double misfit = e.misfit(seen);
+        sample.misfit = std::max(sample.misfit, misfit);
         out.telling += misfit > kFits;
         if (misfit > kFits) sample.wrong[n] = true;
         if (misfit > out.contract_misfit) out.contract_misfit = misfit, out.contract_worst = {sample.number, at, column, e.value, seen, misfit};
@@ -471,6 +475,10 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     }
   }
   out.outputs_right = out.contract_misfit <= kFits;
+  // Indicators that come out right, all of them, say that the fault hangs on V or on its width.
+  const auto indicates = [](const Sample& s) { return s.run->purpose == Purpose::key_indicators || s.run->purpose == Purpose::tile_indicators; };
+  if (samples.front().misfit > kFits && std::none_of(samples.begin(), samples.end(), [&](const Sample& s) { return indicates(s) && s.misfit > kFits; }))
+    std::erase_if(samples, indicates);
   if (!out.explaining.empty()) {
     out.certain = true;
     return out;
@@ -502,7 +510,8 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   const auto wrong_rows = std::count(samples.front().wrong.begin(), samples.front().wrong.end(), true);
   if (explaining.empty() && wrong_rows > 0 && wrong_rows < static_cast<int64_t>(samples.front().wrong.size())) {
     excuse = true;
-    for (const Fault& f : list) consider(f);
+    for (const Fault& f : list)
+      if (f.constant == Constant::none) consider(f);
     excuse = false;
   }
   if (!out.outputs_right && explaining.empty() && options.among.empty() && !options.without.contains(Family::scale_wrong)) {
@@ -546,7 +555,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     for (size_t n = 0; n < evidence.runs.size(); ++n) {
       if (evidence.runs[n].purpose != purpose || evidence.runs[n].seen.status != RunStatus::ok) continue;
       const Sample other = sample_of(evidence.runs[n], n, evidence.conventions, options.use_trace);
-      if (other.rows.empty() || std::any_of(other.wrong.begin(), other.wrong.end(), [](bool w) { return w; })) continue;
+      if (other.rows.empty() || !(other.misfit < std::min(kFits, samples.front().misfit / 4))) continue;
       Finding f;
       f.fault.family = family;
       f.fault.what = purpose == Purpose::repacked ? "right when the tensors are packed" : "right when the row is alone";

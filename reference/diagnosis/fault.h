@@ -38,7 +38,7 @@ struct Walk {
 };
 
 enum class Softcap : uint8_t { right, missing, over_bias, clamped, not_scaled_back, before_scale };
-enum class BiasRule : uint8_t { right, missing, negated, twice, scaled, of_row_zero, of_head_zero, of_key_before, of_batch_zero };
+enum class BiasRule : uint8_t { right, missing, negated, twice, scaled, of_row_zero, of_head_zero, of_key_before, of_batch_zero, infinite_ignored };
 
 // Which keys count as visible.
 struct Sight {
@@ -54,7 +54,7 @@ struct Sight {
   int64_t round_begin = 0; // > 0: the begin moves down to a multiple of this
   int64_t row_block = 0;   // > 0: the window's left edge is that of the first row of a block of so many
   int64_t causal_block = 0; // > 0: the causal edge is that of the last row of a block of so many
-  bool causal_clamped = false; // rows before the first key see it
+  bool causal_clamped = false; // rows before the first key stand at it
   int64_t pad_to = 0;      // > 0: keys of zeros up to the next multiple of this, behind the last key
   bool operator==(const Sight&) const = default;
 };

@@ -53,7 +53,7 @@ double round_narrow(Narrow format, double x, bool truncated) {
 
 double Predicted::misfit(double seen) const {
   if (tolerance == kInfinity && !overflow) return 0;
-  if (overflow) return !std::isfinite(seen) || seen == 0 ? 0 : kInfinity;
+  if (overflow) return !std::isfinite(seen) || seen == 0 || seen == value ? 0 : kInfinity;
   if (std::isnan(value) || std::isnan(seen)) return std::isnan(value) == std::isnan(seen) ? 0 : kInfinity;
   if (value == seen) return 0;
   if (!std::isfinite(value) || !std::isfinite(seen)) return kInfinity;
@@ -126,13 +126,13 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
   const bool top_left = conventions_.causal_top_left != sight.other_corner;
   const int64_t right_length = p_.key_lengths ? (*p_.key_lengths)[static_cast<size_t>(at.b)] : s.nk;
   const int64_t row = std::clamp<int64_t>(at.i + f.row_shift, 0, std::max<int64_t>(s.nq - 1, 0));
-  const int64_t position = top_left ? row : row + (sight.position_from_nk ? s.nk : sight.length_of_batch_zero ? length : right_length) - s.nq;
+  int64_t position = top_left ? row : row + (sight.position_from_nk ? s.nk : sight.length_of_batch_zero ? length : right_length) - s.nq;
+  if (sight.causal_clamped) position = std::max<int64_t>(position, 0);
   int64_t first = 0, last = length - 1;
   const bool windowed = p_.window.left || p_.window.right;
   if (p_.causal && !sight.no_causal && !(sight.window_ends_causal && windowed)) {
     const int64_t block = sight.causal_block > 0 ? std::min(row / sight.causal_block * sight.causal_block + sight.causal_block - 1, s.nq - 1) - row : 0;
     last = std::min(last, position + sight.causal_shift + block);
-    if (sight.causal_clamped) last = std::max<int64_t>(last, 0);
   }
   if (p_.window.left && !sight.no_left && *p_.window.left < position - sight.left_shift) first = std::max<int64_t>(first, position - *p_.window.left - sight.left_shift - (sight.row_block > 0 ? row % sight.row_block : 0));
   if (p_.window.right && !sight.no_right && *p_.window.right + sight.right_shift < last - position) last = position + *p_.window.right + sight.right_shift;
@@ -168,6 +168,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
   for (int64_t j = 0; j < s.nk; ++j) {
     const Dot& product = dot[static_cast<size_t>(j)];
     double bias = f.bias == BiasRule::missing ? 0 : bias_of(p_, bias_batch, bias_head, bias_row, f.bias == BiasRule::of_key_before ? std::max<int64_t>(j - 1, 0) : j);
+    if (f.bias == BiasRule::infinite_ignored && bias == -kInfinity) bias = 0;
     const bool hidden_by_bias = bias == -kInfinity && f.bias != BiasRule::negated;
     if (f.bias == BiasRule::negated) bias = -bias;
     if (f.bias == BiasRule::twice) bias *= 2;
@@ -186,7 +187,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
       switch (f.softcap) {
         case Softcap::right: t = cap * std::tanh(x / cap); break;
         case Softcap::missing: break;
-        case Softcap::over_bias: t = cap * std::tanh((x + bias) / cap) - bias; break;
+        case Softcap::over_bias: t = cap * std::tanh((x + bias) / cap), bias = 0; break;
         case Softcap::clamped: t = std::clamp(x, -cap, cap); break;
         case Softcap::not_scaled_back: t = std::tanh(x / cap); break;
         case Softcap::before_scale: t = scale * cap * std::tanh(product.value / cap); break;
@@ -376,7 +377,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
         f_l = f_o = st.m == -kInfinity ? 0.0 : in_f32(std::exp(alpha * (st.m - m_new)));
         break;
       case Fold::tiles_averaged:
-      case Fold::tiles_added: weigh_at = most; break;
+      case Fold::tiles_added: weigh_at = most; f_l = f_o = unscaled; break;
       case Fold::no_maximum: m_new = weigh_at = f.number; f_l = f_o = 1; break;
       case Fold::first_maximum:
         if (st.m != -kInfinity) m_new = weigh_at = st.m, f_l = f_o = 1;
@@ -512,10 +513,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
     summed += double(tile_last - tile_first + 1);
     if (!(f.sum_format && f.index == 1)) st.l = in_f32(st.l + sum);
     st.l_error += sum_error + add_unit * st.l;
-    if (f.sum_format) {
-      st.l = round_narrow(*f.sum_format, st.l, f.truncated);
-      st.l_error += (f.index == 1 ? 1 + std::sqrt(summed) / 2 : 1.5) * unit_of(*f.sum_format) * st.l;
-    }
+    if (f.sum_format) st.l = round_narrow(*f.sum_format, st.l, f.truncated);
     if (f.output_format && f.index != 2)
       for (size_t d = 0; d < width; ++d) {
         st.o[d] = round_narrow(*f.output_format, st.o[d], f.truncated);
@@ -552,7 +550,7 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
       e.tolerance += std::fabs(value) * unit;
     }
     // Rounded beyond the type's largest value: that value, or infinity.
-    if (std::fabs(value) > largest_finite(p_.type)) e.overflow = std::fabs(value) > 1.01 * largest_finite(p_.type);
+    if (std::fabs(value) > largest_finite(p_.type)) e.overflow = true, e.value = std::copysign(largest_finite(p_.type), value);
     return e;
   };
   const auto fill_o = [&](auto value) {
@@ -623,7 +621,8 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
   bool lse_is_free = false;
   if (f.sum_as_lse_shows && seen_ != nullptr && std::isfinite(*seen_)) {
     const double shown = std::exp(*seen_ - st.m);
-    if (std::fabs(shown - st.l) <= f.number * st.l) {
+    // Where LSE is right, l is not what is wrong.
+    if (std::fabs(shown - st.l) <= f.number * st.l && std::fabs(shown - st.l) > 2 * st.l_error) {
       st.l_error = shown * kUnit * (2 + 2 * std::fabs(*seen_)) + st.l_error * 0x1p-3;
       st.l = shown;
       lse_is_free = true;
