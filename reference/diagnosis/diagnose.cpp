@@ -240,6 +240,7 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   }
   // A model that says nothing where it counts explains nothing.
   if (2 * free > finding.telling && fault.constant == Constant::none && !says_nan(fault)) finding.overflows = true;
+  if (fault.empty_row == EmptyRow::anything) finding.overflows = true;
   return finding;
 }
 
@@ -534,6 +535,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
       if (std::none_of(kept.begin(), kept.end(), [&](const Finding& k) { return k.fault.family == f.fault.family; })) kept.push_back(std::move(f));
     all = std::move(kept);
   };
+  if (!explaining.empty() && !explaining.front().overflows) std::erase_if(explaining, [](const Finding& f) { return f.overflows; });
   for (const Finding& f : explaining) out.survivors.push_back(f.fault);
   one_of_each(explaining);
   if (!explaining.empty() && explaining.front().explains_trace)

@@ -63,7 +63,7 @@ struct Finding {
   int64_t elements = 0;         // compared
   int64_t telling = 0;          // of rows that the contract does not explain
   int64_t excused = 0;          // rows left out because the contract explains them
-  bool overflows = false;       // mostly by predicting an overflow, which says little
+  bool overflows = false;       // mostly by predicting an overflow or anything at all, which says little
   Discrepancy worst;
 };
 

@@ -69,7 +69,7 @@ Problem larger(const Problem& p, uint64_t seed) {
   const int64_t tile = p.choice.tile_keys > 0 ? p.choice.tile_keys : 64;
   Shape s = p.shape;
   s.nk = std::max<int64_t>(p.shape.nk, 1) + 2 * tile + 7;
-  s.nq = std::max<int64_t>(p.shape.nq, 5);
+  s.nq = std::max<int64_t>(p.shape.nq, 37);  // so that a causal mask has many edges
   s.b = std::min<int64_t>(s.b, 3);
   Problem out = Problem::make(s, p.type);
   out.scale = p.scale;
