@@ -365,12 +365,14 @@ class List {
       merge(Family::merge_factor_wrong, "log2 e twice", Merge::power, 1 / kLn2);
       merge(Family::merge_factor_wrong, "1 for the first", Merge::first_not_rescaled);
       merge(Family::merge_factor_wrong, "1 for the second", Merge::second_not_rescaled);
+      merge(Family::merge_rescale_missing, "", Merge::no_rescale);
+      // Of one state and the sink, a state left out or doubled is the sink's affair.
+      if (walks_.front().splits <= 1) continue;
       merge(Family::merge_state_dropped, "the second", Merge::first_only);
       merge(Family::merge_state_dropped, "the first", Merge::second_only);
       merge(Family::merge_state_dropped, "that of the lower maximum", Merge::larger_only);
       merge(Family::merge_state_dropped, "the second twice", Merge::second_twice);
       merge(Family::merge_state_dropped, "the first twice", Merge::first_twice);
-      merge(Family::merge_rescale_missing, "", Merge::no_rescale);
       for (const auto& [format, what] : {std::pair{Narrow::f16, "f16"}, {Narrow::bf16, "bf16"}}) {
         merge(Family::rescale_imprecise, (std::string(what) + ", in merges").c_str(), Merge::narrow_both, 0, format);
         merge(Family::rescale_imprecise, (std::string(what) + ", the second's in merges").c_str(), Merge::narrow_second, 0, format);

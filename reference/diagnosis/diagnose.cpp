@@ -189,7 +189,7 @@ StateMisfit compare_states(const Sample& sample, size_t row, const RowPrediction
 }
 
 bool states_are_known(const Fault& f) {
-  return f.fold != Fold::tiles_averaged && f.fold != Fold::tiles_added && f.constant == Constant::none && f.place == PlaceRule::right && !f.sum_as_lse_shows &&
+  return f.fold != Fold::tiles_averaged && f.fold != Fold::tiles_added && f.constant == Constant::none && f.place == PlaceRule::right && !f.sum_as_lse_shows && f.exponent_factor == 1 &&
          f.special == Special::right && f.empty_row == EmptyRow::right && f.merge != Merge::empty_nan;
 }
 
@@ -566,7 +566,9 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
       break;
     }
   }
-  out.certain = out.explaining.size() == 1 && out.telling >= 2 + 2 * out.explaining.front().fault.free_numbers;
+  // That a row is right alone, or packed, is a hint and no model.
+  const bool by_comparison = !out.explaining.empty() && (out.top() == Family::depends_on_others || (out.top() == Family::wrong_strides && out.explaining.front().elements == 0));
+  out.certain = !by_comparison && out.explaining.size() == 1 && out.telling >= 2 + 2 * out.explaining.front().fault.free_numbers;
   return out;
 }
 

@@ -225,6 +225,10 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
     const int64_t first_key = begin->index, last_key = std::find_if(keys_.rbegin(), keys_.rend(), counting)->index;
     if (f.weighed_key == KeyRule::before_first) make_count(first_key - 1);
     if (f.weighed_key == KeyRule::after_last) make_count(last_key + 1);
+    // A key that is left out is one that nothing sees: its tile may not be visited.
+    if (f.weight == 0 && f.weighed_key == KeyRule::first_visible) keys_[static_cast<size_t>(first_key)].counts = false;
+    if (f.weight == 0 && f.weighed_key == KeyRule::last_visible) keys_[static_cast<size_t>(last_key)].counts = false;
+    if (f.weight == 0 && f.weighed_key == KeyRule::key && f.key < s.nk) keys_[static_cast<size_t>(f.key)].counts = false;
   }
   if (f.family == Family::key_leaked && f.weighed_key == KeyRule::key) make_count(f.key);
   if (sight.pad_to > 0) {
@@ -480,9 +484,10 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       const double relative = std::min(1.0, std::fabs(alpha) * k.error + kUnit * (1 + 2 * std::fabs(argument)) + f.exp_error + 0x1p-22);
       score_error = std::max(score_error, k.error);
       double w = tile_weight;
-      const bool named = (f.weighed_key == KeyRule::key && k.index == f.key) || (f.weighed_key == KeyRule::first_visible && k.index == first_key) ||
+      const bool left_out = f.weight == 0 && f.weighed_key != KeyRule::first_of_tile && f.weighed_key != KeyRule::last_of_tile;
+      const bool named = !left_out && ((f.weighed_key == KeyRule::key && k.index == f.key) || (f.weighed_key == KeyRule::first_visible && k.index == first_key) ||
                          (f.weighed_key == KeyRule::last_visible && k.index == last_key) || (f.weighed_key == KeyRule::first_of_tile && j == tile_first) ||
-                         (f.weighed_key == KeyRule::last_of_tile && j == tile_last);
+                         (f.weighed_key == KeyRule::last_of_tile && j == tile_last));
       if (named) w *= f.weight;
       double in_o = p;
       if (p > p_largest && std::isfinite(p)) in_o = kInfinity;
