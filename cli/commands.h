@@ -16,6 +16,8 @@ Action add_kernels(CommandLine command);
 Action add_verify(CommandLine command);
 Action add_replay(CommandLine command);
 Action add_show(CommandLine command);
+Action add_diagnose(CommandLine command);
+Action add_shrink(CommandLine command);
 Action add_convert(CommandLine command);
 Action add_fuzz(CommandLine command);
 Action add_selftest(CommandLine command);

@@ -32,6 +32,8 @@ constexpr Subcommand kSubcommands[] = {
     {"verify", "checks every property of a kernel on many cases", add_verify},
     {"replay", "judges saved cases again", add_replay},
     {"show", "shows m, l, scale of every tile beside the reference's", add_show},
+    {"diagnose", "says which fault explains what a kernel makes of a case", add_diagnose},
+    {"shrink", "makes a failing case small while its failure stays the same", add_shrink},
     {"convert", "converts a case file, .json <-> .safetensors", add_convert},
     {"fuzz", "runs the fuzz targets and keeps what they find", add_fuzz},
     {"selftest", "checks attest itself, in under a second", add_selftest},

@@ -130,7 +130,6 @@ enum Feature : int64_t {
   kDropSplits,
   kDropOrder,
   kDropPType,
-  kDropTile,
   kPackQ,
   kPackK,
   kPackV,
@@ -199,8 +198,6 @@ bool drop_feature(Problem& p, int64_t feature) {
       return set(p.choice.order, TileOrder::any);
     case kDropPType:
       return set(p.choice.p_type, std::nullopt);
-    case kDropTile:
-      return set(p.choice.tile_keys, 0);
     case kPackQ:
       return pack(p.q);
     case kPackK:
@@ -238,6 +235,17 @@ void add_runs(std::vector<Simplification>& list, Step step, int64_t size, int64_
     for (int64_t begin = 0; begin + run <= size; begin += run) list.push_back({step, 0, -run, begin});
 }
 
+// Tiles in which the kernel may walk: the one asked for; where the choice is the kernel's, those that are common. A tile
+// that is said is simpler than one that is not, because it may be small.
+std::vector<int64_t> likely_tiles(const Problem& p) {
+  if (p.choice.tile_keys > 0) return {p.choice.tile_keys};
+  return {16, 32, 64, 128};
+}
+bool is_likely(const Problem& p, int64_t tile) {
+  const std::vector<int64_t> tiles = likely_tiles(p);
+  return std::find(tiles.begin(), tiles.end(), tile) != tiles.end();
+}
+
 // Elements beyond this many are simplified together only.
 constexpr int64_t kFewElements = 512;
 
@@ -253,10 +261,11 @@ std::vector<Simplification> simplifications(const Problem& p) {
   add_runs(list, Step::keys, s.nk, 0);
   if (positional(p)) add_runs(list, Step::keys_by_mask, s.nk, 0);
   for (const Step step : {Step::tile_and_keys, Step::tile})
-    for (int64_t factor = p.choice.tile_keys; factor >= 2; --factor)
-      if (p.choice.tile_keys % factor == 0)
-        for (int64_t which = 0; which < (step == Step::tile ? 1 : 2); ++which)
-          list.push_back({step, 0, -factor, which});
+    for (int64_t tile : likely_tiles(p))
+      for (int64_t factor = tile; factor >= 2; --factor)
+        if (tile % factor == 0)
+          for (int64_t which = 0; which < (step == Step::tile ? 1 : 2); ++which)
+            list.push_back({step, static_cast<int32_t>(tile), -factor, which});
   add_runs(list, Step::value_columns, s.dv, 1);
   add_runs(list, Step::columns, s.d, 1);
   for (int64_t feature = 0; feature < kFeatures; ++feature) list.push_back({Step::feature, 0, feature, 0});
@@ -295,18 +304,18 @@ std::optional<Problem> apply(const Problem& p, const Simplification& a) {
                  : std::nullopt;
     case Step::tile_and_keys: {
       const int64_t factor = -a.first;
-      if (p.choice.tile_keys % factor != 0 || p.choice.tile_keys < factor || s.nk < 2) return std::nullopt;
+      if (!is_likely(p, a.operand) || s.nk < 2) return std::nullopt;
       std::vector<int64_t> kept;
       for (int64_t j = 0; j < s.nk; j += factor) kept.push_back(a.second ? std::min(j + factor, s.nk) - 1 : j);
       Problem out = with_keys(positional(p) ? with_explicit_mask(p, {}) : p, kept);
-      out.choice.tile_keys /= factor;
+      out.choice.tile_keys = a.operand / factor;
       return out;
     }
     case Step::tile: {
       const int64_t factor = -a.first;
-      if (p.choice.tile_keys % factor != 0 || p.choice.tile_keys < factor) return std::nullopt;
+      if (!is_likely(p, a.operand)) return std::nullopt;
       Problem out = p;
-      out.choice.tile_keys /= factor;
+      out.choice.tile_keys = a.operand / factor;
       return out;
     }
     case Step::value_columns:

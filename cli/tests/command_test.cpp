@@ -221,7 +221,7 @@ TEST_F(Command, a_violation_exits_1_and_its_report_stands_in_order_and_replays) 
   const Ran ran = attest("verify --kernel " BROKEN_TEN ":no_rescale --properties '^matches_reference$' --cases 200 --report out");
   ASSERT_EQ(ran.exit, 1) << ran.out << ran.err;
   size_t at = 0;
-  for (const char* part : {"FAILURE: incorrect, property matches_reference", "signature: matches_reference/", "elements over their bound", "error / bound",
+  for (const char* part : {"FAILURE: incorrect, property matches_reference", "signature: matches_reference/", "diagnosis:", "elements over their bound", "error / bound",
                            "err/bound         ulp", "shrunk case", "replay: attest replay ", "environment:", "again: ", "verdict: "}) {
     const size_t found = ran.out.find(part, at);
     ASSERT_NE(found, std::string::npos) << part << " is missing or out of order in\n" << ran.out;
@@ -471,6 +471,42 @@ TEST_F(Fuzz, a_target_that_cannot_start_is_not_taken_for_a_pass) {
   EXPECT_EQ(fuzz("--time 1s").exit, 5);
 }
 
+TEST_F(Command, diagnose_argues_from_let_to_however) {
+  const std::string file = std::string(ATTEST_SOURCE_DIR) + "/corpus/seeds/maximum_rises_every_block.json";
+  const Ran right = attest("diagnose " + file + " --kernel host");
+  EXPECT_EQ(right.exit, 0) << right.out << right.err;
+  EXPECT_NE(right.out.find("no fault is needed"), std::string::npos) << right.out;
+  for (const char* how : {"", " --no-trace"}) {
+    const Ran wrong = attest("diagnose " + file + " --kernel " BROKEN_TEN ":only_l_rescaled" + how);
+    EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.err;
+    size_t at = 0;
+    for (const char* part : {"rescale_of_o_missing", "Let the kernel be one that", "Then ", "However, the contract gives"}) {
+      const size_t found = wrong.out.find(part, at);
+      ASSERT_NE(found, std::string::npos) << part << " is missing or out of order in\n" << wrong.out;
+      at = found;
+    }
+  }
+  expect_refused("diagnose missing.json", 2, "missing.json");
+}
+
+TEST_F(Command, shrink_keeps_the_signature_and_writes_what_replays) {
+  const std::string file = std::string(ATTEST_SOURCE_DIR) + "/corpus/seeds/maximum_rises_every_block.json", kernel = " --kernel " BROKEN_TEN ":no_rescale";
+  const Ran ran = attest("shrink " + file + kernel + " -o small.json --gtest small_test.cpp");
+  ASSERT_EQ(ran.exit, 1) << ran.out << ran.err;
+  const Case small = read_case((folder_ / "small.json").string());
+  EXPECT_LE(small.problem.shape.nk, 4);
+  EXPECT_NE(ran.out.find("signature: " + small.signature), std::string::npos) << ran.out;
+  const Ran again = attest("replay small.json" + kernel);
+  EXPECT_EQ(again.exit, 1) << again.out;
+  EXPECT_NE(again.out.find("signature: " + small.signature), std::string::npos) << again.out;
+  EXPECT_EQ(attest("replay small.json --kernel host").exit, 0);
+  const std::string source = contents(folder_ / "small_test.cpp");
+  EXPECT_NE(source.find("TEST(attest, "), std::string::npos);
+  EXPECT_NE(source.find("no_rescale"), std::string::npos);
+  EXPECT_EQ(attest("shrink " + file + " --kernel host -o none.json").exit, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "none.json"));
+}
+
 TEST_F(Command, the_self_test_passes_in_under_a_second) {
   const auto start = std::chrono::steady_clock::now();
   const Ran ran = attest("selftest");
@@ -501,7 +537,7 @@ TEST_F(Command, the_documents_give_the_exit_codes_and_options_of_the_help_texts)
     if (line.size() > 5 && line[0] == ' ') {
       EXPECT_NE(document.find("| " + line.substr(2, 1) + " | " + line.substr(5) + " |"), std::string::npos) << line;
     }
-  for (const char* command : {"kernels", "verify", "replay", "show", "convert", "fuzz", "selftest"}) {
+  for (const char* command : {"kernels", "verify", "replay", "show", "diagnose", "shrink", "convert", "fuzz", "selftest"}) {
     EXPECT_NE(document.find("attest " + std::string(command)), std::string::npos) << command;
     std::istringstream words(attest(std::string(command) + " --help").out);
     for (std::string word; words >> word;)
