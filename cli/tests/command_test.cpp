@@ -218,7 +218,7 @@ TEST_F(Command, no_line_of_a_report_is_wider_than_100_columns) {
 }
 
 TEST_F(Command, a_violation_exits_1_and_its_report_stands_in_order_and_replays) {
-  const Ran ran = attest("verify --kernel " BROKEN_TEN ":no_rescale --properties '^matches_reference$' --cases 200 --report out");
+  const Ran ran = attest("verify --kernel " MUTANTS ":no_rescale --properties '^matches_reference$' --cases 200 --report out");
   ASSERT_EQ(ran.exit, 1) << ran.out << ran.err;
   size_t at = 0;
   for (const char* part : {"FAILURE: incorrect, property matches_reference", "signature: matches_reference/", "elements over their bound", "error / bound",
@@ -243,7 +243,7 @@ TEST_F(Command, a_violation_exits_1_and_its_report_stands_in_order_and_replays) 
 
 TEST_F(Command, json_on_stdout_is_json_alone) {
   for (const std::string command : {"verify --kernel host --cases 40 --json -", "verify --kernel " EXAMPLE " --cases 40 --json -",
-                                    "verify --kernel " BROKEN_TEN ":no_maximum_subtracted --properties matches_reference --cases 100 --json -"}) {
+                                    "verify --kernel " MUTANTS ":no_maximum_subtracted --properties matches_reference --cases 100 --json -"}) {
     const Ran ran = attest(command);
     json all;
     ASSERT_NO_THROW(all = json::parse(ran.out)) << ran.out;
