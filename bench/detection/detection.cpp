@@ -2,7 +2,7 @@
 //
 //     detection [CASES]
 //
-// Every mutant runs under attest until its first violation, at most 2,000 cases; then CASES cases (default 150) of a
+// Every mutant runs under attest until its first violation, at most 2,000 cases; then CASES cases (default 100) of a
 // seed of its own to the end, to see what each check, property and regime earns; and under the five rules (rules.h),
 // each with its own inputs. Exit code 1 if attest misses a mutant or rejects an equivalent one.
 #include <fmt/format.h>
@@ -113,7 +113,7 @@ void print_earned(const char* what, const std::vector<Outcome>& all, std::set<st
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int64_t cases = argc > 1 ? std::atoll(argv[1]) : 150;
+  const int64_t cases = argc > 1 ? std::atoll(argv[1]) : 100;
   if (cases < 1 || argc > 2) {
     fmt::print(stderr, "usage: detection [CASES]\n");
     return 2;

@@ -85,7 +85,7 @@ struct KeyRangeOfFourRows : Fault {
 // The tile depends on the batch: the last bits do too.
 struct TileFromBatch : Fault {
   static void change(FaultyCall& call) {
-    if (call.batches() * call.heads() > 2) call.args.tile_keys = call.tile() > 1 ? call.tile() / 2 : 1;
+    if (call.batches() * call.heads() > 2) call.args.tile_keys = 2 * call.tile();
   }
 };
 struct SplitsFromBatch : Fault {
