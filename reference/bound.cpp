@@ -246,6 +246,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   bool rare = false;  // some weight may be flushed or subnormal
   const double flush_margin = std::exp(std::min(700.0, 2 * delta_most + lag));
   const double scale = std::fabs(double{problem.scale});
+  // An exponential as fine as the strict model's errs by a quarter of its bound or so; one declared coarser may err by all of it.
+  const double exp_noise = numerics.exp_rel_error > 0x1p-22 ? numerics.exp_rel_error * numerics.exp_rel_error : 0x1p-46;
   for (size_t j = 0; j < n; ++j) {
     const double delta = out.delta[j];
     // Even the largest weight that the key may have is 0 beside that of the maximum.
@@ -277,7 +279,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double dot = row.dot_terms[j] > 1 ? row.dot_abs[j] * scale : 0.0;
     const double score_noise = kF32Unit * kF32Unit * (4 * row.ds[j] * row.ds[j] + s * s + x * x + row.dot_terms[j] * dot * dot);
     const double rounding = out.rounding[j] + out.sub[j];
-    out.sigma2[j] = (rounding * rounding + p * p * ((p_rel > 0 ? 0 : 0x1p-46) + 0x1p-46 + score_noise)) / 3;
+    out.sigma2[j] = (rounding * rounding + p * p * ((p_rel > 0 ? 0 : 0x1p-46) + exp_noise + score_noise)) / 3;
     if (p < 0x1p-22 * row.l) stagnation += std::min(1.0, p / (0x1p-24 * row.l));
     arguments_noise = std::max(arguments_noise, p * std::fabs(row.ds[j]));
   }

@@ -72,14 +72,14 @@ struct DenominatorFromUnrounded : Fault {};
 struct DenominatorFromRounded : Fault {
   static float add_weight(float l, float, float rounded) { return l + rounded; }
 };
+// Sums of O have 24 bits and are cut; in their exponent they go as far as the host kernel's.
 struct AccumulatorTruncates : Fault {
   template <class Sum>
   static void add_value(Sum* o, Sum p, const float* v, int64_t dv) {
     for (int64_t d = 0; d < dv; ++d) {
-      const double exact = static_cast<double>(o[d]) + static_cast<double>(p) * static_cast<double>(v[d]);
-      float cut = static_cast<float>(exact);
-      if (std::isfinite(cut) && std::fabs(static_cast<double>(cut)) > std::fabs(exact)) cut = std::nextafter(cut, 0.0f);
-      o[d] = static_cast<Sum>(cut);
+      const double sum = static_cast<double>(o[d]) + static_cast<double>(p) * static_cast<double>(v[d]);
+      const double cut = elementary::double_of(elementary::bits_of(sum) & ~((uint64_t{1} << 29) - 1));
+      o[d] = static_cast<Sum>(std::isnan(sum) ? sum : cut);
     }
   }
 };
