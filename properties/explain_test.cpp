@@ -40,7 +40,7 @@ class ExplainBroken : public testing::TestWithParam<size_t> {};
 
 // The right family is the answer, or stands in a class that is not called certain; never a wrong one for certain.
 TEST_P(ExplainBroken, names_the_fault_with_and_without_a_trace) {
-  const Kernel kernel = Kernel::from_table(mutants::broken_ten()[GetParam()]);
+  const Kernel kernel = Kernel::from_table(mutants::broken_ten()[GetParam()].kernel);
   Judge judge;
   const PropertyContext context{kernel, judge};
   const auto problem = first_failure(context);
@@ -59,7 +59,7 @@ class ExplainUnknown : public ExplainBroken {};
 
 // Without its own models a fault is not taken for another one with certainty.
 TEST_P(ExplainUnknown, without_its_model_nothing_else_is_certain) {
-  const Kernel kernel = Kernel::from_table(mutants::broken_ten()[GetParam()]);
+  const Kernel kernel = Kernel::from_table(mutants::broken_ten()[GetParam()].kernel);
   Judge judge;
   const PropertyContext context{kernel, judge};
   const auto problem = first_failure(context);
@@ -70,9 +70,9 @@ TEST_P(ExplainUnknown, without_its_model_nothing_else_is_certain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, ExplainBroken, testing::Range(size_t{0}, size_t{10}),
-                         [](const auto& info) { return std::string(mutants::broken_ten()[info.param]->name); });
+                         [](const auto& info) { return std::string(mutants::broken_ten()[info.param].name); });
 INSTANTIATE_TEST_SUITE_P(Some, ExplainUnknown, testing::Values(size_t{1}, size_t{3}, size_t{6}, size_t{8}),
-                         [](const auto& info) { return std::string(mutants::broken_ten()[info.param]->name); });
+                         [](const auto& info) { return std::string(mutants::broken_ten()[info.param].name); });
 
 namespace {
 

@@ -121,6 +121,7 @@ class Loop {
   }
 
   double seconds() const { return since(start_); }
+  bool stopped() const { return stop_; }
 
   void collect(std::vector<PropertyReport*>& into, Mix& mix) {
     for (PerThread& t : threads_) {
@@ -168,6 +169,7 @@ class Loop {
       const double ratio = result.verdict.worst_ratio;
       count_case(report, mix, index, std::move(result), options_.keep_failures);
       tell(p, failed, ratio);
+      if (failed && options_.until_violation) stop_ = true;
       return;
     }
     tell(p, false, 0);
@@ -308,7 +310,7 @@ VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, 
       }
       loop.run(items_of(made, until));
       made = until;
-    } while (loop.seconds() < *options.seconds);
+    } while (loop.seconds() < *options.seconds && !loop.stopped());
   }
 
   std::vector<PropertyReport*> into;

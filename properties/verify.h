@@ -33,6 +33,7 @@ struct VerifyOptions {
   int64_t shard = 0, shards = 1;      // this run makes the cases with index % shards == shard
   int threads = 0;                    // 0: one per core
   int64_t keep_failures = 20;         // failures whose problems are kept, per property
+  bool until_violation = false;       // stop after the first violation (of each thread, where they are several)
 };
 
 struct Failure {

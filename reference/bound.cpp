@@ -241,7 +241,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   w.own_most = own_most;
   // Independent noise of a weight: the rounding of P, the exponential, and the f32 roundings of its score.
   w.scale = std::fabs(double{problem.scale});
-  w.weight_noise = (p_rel > 0 ? 0 : 0x1p-46) + 0x1p-46;
+  // An exponential as fine as the strict model's errs by a quarter of its bound or so; one declared coarser may err by all of it.
+  w.weight_noise = (p_rel > 0 ? 0 : 0x1p-46) + (numerics.exp_rel_error > 0x1p-22 ? numerics.exp_rel_error * numerics.exp_rel_error : 0x1p-46);
   w.stagnates_below = 0x1p-22 * row.l;
   w.stagnation_unit = 0x1p24 / row.l;
   w.grow = out.grow.data(), w.rounding = out.rounding.data(), w.sub = out.sub.data(), w.flush = out.flush.data(), w.sigma2 = out.sigma2.data();

@@ -218,7 +218,7 @@ TEST_F(Command, no_line_of_a_report_is_wider_than_100_columns) {
 }
 
 TEST_F(Command, a_violation_exits_1_and_its_report_stands_in_order_and_replays) {
-  const Ran ran = attest("verify --kernel " BROKEN_TEN ":no_rescale --properties '^matches_reference$' --cases 200 --report out");
+  const Ran ran = attest("verify --kernel " MUTANTS ":no_rescale --properties '^matches_reference$' --cases 200 --report out");
   ASSERT_EQ(ran.exit, 1) << ran.out << ran.err;
   size_t at = 0;
   for (const char* part : {"FAILURE: incorrect, property matches_reference", "signature: matches_reference/", "diagnosis:", "elements over their bound", "error / bound",
@@ -243,7 +243,7 @@ TEST_F(Command, a_violation_exits_1_and_its_report_stands_in_order_and_replays) 
 
 TEST_F(Command, json_on_stdout_is_json_alone) {
   for (const std::string command : {"verify --kernel host --cases 40 --json -", "verify --kernel " EXAMPLE " --cases 40 --json -",
-                                    "verify --kernel " BROKEN_TEN ":no_maximum_subtracted --properties matches_reference --cases 100 --json -"}) {
+                                    "verify --kernel " MUTANTS ":no_maximum_subtracted --properties matches_reference --cases 100 --json -"}) {
     const Ran ran = attest(command);
     json all;
     ASSERT_NO_THROW(all = json::parse(ran.out)) << ran.out;
@@ -477,7 +477,7 @@ TEST_F(Command, diagnose_argues_from_let_to_however) {
   EXPECT_EQ(right.exit, 0) << right.out << right.err;
   EXPECT_NE(right.out.find("no fault is needed"), std::string::npos) << right.out;
   for (const char* how : {"", " --no-trace"}) {
-    const Ran wrong = attest("diagnose " + file + " --kernel " BROKEN_TEN ":only_l_rescaled" + how);
+    const Ran wrong = attest("diagnose " + file + " --kernel " MUTANTS ":only_l_rescaled" + how);
     EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.err;
     size_t at = 0;
     for (const char* part : {"rescale_of_o_missing", "Let the kernel be one that", "Then ", "However, the contract gives"}) {
@@ -490,7 +490,7 @@ TEST_F(Command, diagnose_argues_from_let_to_however) {
 }
 
 TEST_F(Command, shrink_keeps_the_signature_and_writes_what_replays) {
-  const std::string file = std::string(ATTEST_SOURCE_DIR) + "/corpus/seeds/maximum_rises_every_block.json", kernel = " --kernel " BROKEN_TEN ":no_rescale";
+  const std::string file = std::string(ATTEST_SOURCE_DIR) + "/corpus/seeds/maximum_rises_every_block.json", kernel = " --kernel " MUTANTS ":no_rescale";
   const Ran ran = attest("shrink " + file + kernel + " -o small.json --gtest small_test.cpp");
   ASSERT_EQ(ran.exit, 1) << ran.out << ran.err;
   const Case small = read_case((folder_ / "small.json").string());

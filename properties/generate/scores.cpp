@@ -106,8 +106,14 @@ bool fill_visible(Regime regime, const RowView& row, double limit, Choices& c, s
     case Regime::sawtooth: {
       // A step of 1 between maxima in [-128, 128] is exact in bf16; with more tiles than that they tie in places.
       const double step = std::min(3.0, (row.wild ? 240.0 : 50.0) / static_cast<double>(tiles.count()));
+      // Or steps of some units in the last place from 1 up to 4, so small that a rescale by them is easily left out.
+      const bool small = c.below(4) == 0;
+      const int units = row.type == DType::f32 ? 1 << c.between(9, 13) : 1, most = 1 << significand_bits(row.type);
+      const uint32_t one = saturate(row.type, 1 / std::fabs(row.unit));
       for (size_t t = 0; t < tiles.count(); ++t) {
-        const double top = step * (static_cast<double>(t) - 0.5 * static_cast<double>(tiles.count()));
+        const auto steps = static_cast<int>(std::min<size_t>(t * static_cast<size_t>(units), static_cast<size_t>(most)));
+        const double top = small ? std::fabs(row.unit) * to_double(row.type, step_bits(row.type, one, steps))
+                                 : step * (static_cast<double>(t) - 0.5 * static_cast<double>(tiles.count()));
         for (size_t n = tiles.begin[t]; n < tiles.begin[t + 1]; ++n) s[keys[n]] = top - 1 - eighths(c, 6);
         s[keys[tiles.draw_in(c, t)]] = top;
       }
