@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Some, ExplainUnknown, testing::Values(size_t{1}, size_t
 namespace {
 
 // A kernel without trace that gives the keys 16 to 31 a third of their weight.
-struct ThirdOfATile : Recurrence {};
+struct ThirdOfATile : host::HostSteps {};
 attest_status third_of_a_tile(const attest_args* args, void* stream, char* message, size_t size) {
   attest_args changed = *args;
   const int64_t nk = args->k->shape[2];
