@@ -391,11 +391,12 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     // Predicted variance, all of it in units of O. Uniform errors of half width a have variance a^2 / 3.
     const double inverse_l = 1 / row.l;
     const double mean_abs = row.o_abs[d] * inverse_l;
-    double weights_noise = out.noise_spread[d];
-    if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, out.noise_abs[d]);
+    // Whatever the scores' errors do, O stays among the values, and P's rounding moves it by no more than the values: an
+    // error of at most e is sub-Gaussian with e^2.
+    const double within = out.range[d] * out.range[d], beyond = 9 * magnitude * magnitude, inverse_l2 = inverse_l * inverse_l;
+    double weights_noise = std::min(out.noise_spread[d] * inverse_l2, p_rel > 0 ? beyond : within);
+    if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, std::min(out.noise_abs[d] * inverse_l2, beyond));
     if (one_weight && p_rel == 0) weights_noise = 0;
-    // Whatever the weights do, O stays among the values: an error of at most the range is sub-Gaussian with its square.
-    weights_noise = std::min(weights_noise * inverse_l * inverse_l, out.range[d] * out.range[d]);
     // Sums of O and l. Roundings of a sum are independent unless its terms repeat (ties) or are too small to count;
     // then they all point one way. f32 outputs show every such rounding, so there the worst is taken.
     const auto sum_noise = [&](double depth) {
