@@ -34,6 +34,7 @@ Problem problem_of(const Asked& asked, DType type, Choices& choices, const std::
   p.window.left = asked.window_left;
   if (asked.window_left) p.window.right = 0;
   p.softcap = asked.softcap;
+  if (s.nq <= 3) p.choice.splits = 3;  // as kernels do where rows are few
   if (asked.lengths) {
     p.key_lengths.emplace();
     for (int64_t b = 0; b < s.b; ++b) p.key_lengths->push_back(static_cast<int32_t>(choices.between(std::max<int64_t>(1, s.nk - 20), s.nk)));

@@ -2,7 +2,7 @@
 // test with.
 //
 // Each rule has the problems that suites of its kind run (sizes, types, masks, distribution of the inputs) and a
-// comparison with attention computed directly from its definition. Outputs are NaN before a run, so that what is not
+// comparison with attention computed directly from its definition. Few rows are asked for in three splits. Outputs are NaN before a run, so that what is not
 // written shows to every rule.
 // Example: for (const Rule& rule : rules()) if (rule.rejects(kernel)) ...
 #pragma once
