@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "reference/hot_loops.h"
+#include "reference/scores.h"
 
 namespace attest {
 
@@ -79,10 +80,8 @@ double score_error(const Row& row, size_t j, const Problem& problem, Growth& sum
     // x and x / c are rounded; tanh flattens what came in by its slope; the result is rounded.
     const double c = problem.softcap;
     const double in = error + 2 * kF32Unit * (x + error);
-    const double nearest = std::max(0.0, x - in) / c;
-    const double slope = nearest > 350 ? 0.0 : 1 / (std::cosh(nearest) * std::cosh(nearest));
     const double capped = std::fabs(row.s[j] - row.bias[j]);
-    error = std::min(in * slope, 2 * c) + (kTanhError + kF32Unit) * capped;
+    error = std::min(in * tanh_slope((x - in) / c), 2 * c) + (kTanhError + kF32Unit) * capped;
   }
   if (problem.bias) error += kF32Unit * ((problem.softcap > 0 ? 0.0 : x) + std::fabs(row.s[j])) * (1 + kF32Unit) + 2 * kF32Unit * error;
   return error;
@@ -108,15 +107,15 @@ bool tie_groups(const Row& row, std::vector<int64_t>& group, std::vector<int64_t
   return ties;
 }
 
-// Calls f with the keys of each group in turn.
-template <class F>
-void for_each_tie_group(const std::vector<int64_t>& group, F f) {
-  std::vector<size_t> order(group.size());
-  for (size_t j = 0; j < order.size(); ++j) order[j] = j;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group[a] < group[b]; });
-  for (size_t at = 0; at < order.size();) {
+// Calls f with the indices below n of each group in turn: those of one group_of(index).
+template <class GroupOf, class F>
+void for_each_group(size_t n, GroupOf group_of, F f) {
+  std::vector<size_t> order(n);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group_of(a) < group_of(b); });
+  for (size_t at = 0; at < n;) {
     size_t end = at + 1;
-    while (end < order.size() && group[order[end]] == group[order[at]]) ++end;
+    while (end < n && group_of(order[end]) == group_of(order[at])) ++end;
     f(std::span<const size_t>(order.data() + at, end - at));
     at = end;
   }
@@ -133,8 +132,8 @@ void rounding_sums(const Row& row, const HeadData& head, double p_rel, double mo
       ++tops;
     }
   if (tops > kFew || more > 0x1p-8) {
-    out.unused.resize(out.near_abs.size());
-    hot_loops().weighted_sums({head.v.data(), row.key.data(), out.rounding.data(), row.size(), head.dv, out.unused.data(), out.near_abs.data()});
+    out.scratch.resize(out.near_abs.size());
+    hot_loops().weighted_sums({head.v.data(), row.key.data(), out.rounding.data(), row.size(), head.dv, out.scratch.data(), out.near_abs.data()});
     return;
   }
   const double unit = p_rel * (1 + more), lost = p_rel * static_cast<double>(row.key.size()) * 0x1p-51;
@@ -267,11 +266,9 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.sub_spread.assign(columns, 0.0);
   out.low.assign(columns, row.has_sink ? 0.0f : std::numeric_limits<float>::infinity());
   out.high.assign(columns, row.has_sink ? 0.0f : -std::numeric_limits<float>::infinity());
-  std::vector<double>& noise_weight = out.noise_weight;
-  noise_weight = out.sigma2;
-  if (ties) std::fill(noise_weight.begin(), noise_weight.end(), 0.0);
+  if (ties) out.no_noise.assign(n, 0.0);  // the noise of tied keys is summed apart
   hot_loops().bound_sums({head.v.data(), row.key.data(), row.o_hi.data(), row.size(), dv, p_rel > 0, head.v_has_zero,
-                          out.grow.data(), out.rounding.data(), noise_weight.data(),
+                          out.grow.data(), out.rounding.data(), (ties ? out.no_noise : out.sigma2).data(),
                           {out.spread.data(), out.near.data(), out.noise1.data(), out.noise_spread.data(), out.nonzero.data(),
                            out.low.data(), out.high.data()}});
   // sum (p sigma)^2 v^2 from the sums about O. Where it is the larger, at most four times itself cancels.
@@ -295,7 +292,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   // Tied keys: sum the values of a group, then square.
   if (ties) {
     std::vector<double> with_o(columns), with_v(columns);
-    for_each_tie_group(group, [&](std::span<const size_t> members) {
+    for_each_group(n, [&](size_t j) { return group[j]; }, [&](std::span<const size_t> members) {
       std::fill(with_o.begin(), with_o.end(), 0.0);
       std::fill(with_v.begin(), with_v.end(), 0.0);
       for (size_t j : members) {
@@ -442,22 +439,16 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling
     const int64_t key = row.key[j];
     return std::tuple(bound.group[j], key / tiling.split, key % tiling.split / tiling.tile);
   };
-  std::vector<size_t> order(n);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return source(x) < source(y); });
-  for (size_t at = 0; at < n;) {
+  for_each_group(n, source, [&](std::span<const size_t> members) {
     std::fill(w.begin(), w.end(), 0.0);
-    size_t end = at;
-    do {
-      const float* v = head.v_row(row.key[order[end]]);
+    for (size_t j : members) {
+      const float* v = head.v_row(row.key[j]);
       for (size_t d = 0; d < columns; ++d) w[d] += row.column_nonfinite[d] ? 0.0 : v[d] - row.o_hi[d];
-      ++end;
-    } while (end < n && source(order[end]) == source(order[at]));
-    const double sigma2 = bound.sigma2[order[at]] * inverse_l2;
+    }
+    const double sigma2 = bound.sigma2[members[0]] * inverse_l2;
     for (size_t x = 0; x < columns; ++x)
       for (size_t y = 0; y < columns; ++y) c[x * columns + y] += sigma2 * w[x] * w[y];
-    at = end;
-  }
+  });
   // l, rescales and the scale move all columns together.
   const auto judged = [&](size_t d) { return row.column_nonfinite[d] == 0; };
   for (size_t a = 0; a < columns; ++a)

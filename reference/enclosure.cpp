@@ -70,9 +70,7 @@ PairScore pair_score(const Problem& problem, const double* q, const float* k, in
     } else {
       const double rest = size > 350 ? 0.0 : 2 * cap / (std::exp(2 * size) + 1);
       out.s = two_sum(std::copysign(cap, t), std::copysign(rest, -t));
-      const double nearest = std::max(0.0, size - 4 * kUnit * size);
-      const double slope = nearest > 350 ? 0.0 : 1 / (std::cosh(nearest) * std::cosh(nearest));
-      out.error = (out.error + 4 * kUnit * std::fabs(out.x.hi)) * slope + (8 + 4 * size) * kUnit * rest + kPairUnit * cap;
+      out.error = (out.error + 4 * kUnit * std::fabs(out.x.hi)) * tanh_slope(size - 4 * kUnit * size) + (8 + 4 * size) * kUnit * rest + kPairUnit * cap;
     }
   }
   return out;
@@ -169,9 +167,8 @@ void enclose_row(const Problem& problem, const HeadData& head, const double* q, 
   // Scores, each with its absolute error in kappa; with a bias as unevaluated pairs, since the bias may swallow what
   // tells the keys apart. What the maximum is off by is shared.
   const double scale = problem.scale, cap = problem.softcap;
-  const double lanes = static_cast<double>(head.d) / 8 + 4;
   const bool affine = problem.bias.has_value() || cap > 0;
-  hot_loops().scores({row.dot.data(), row.dot_abs.data(), row.dot_terms.data(), row.size(), scale, lanes * kUnit * std::fabs(scale),
+  hot_loops().scores({row.dot.data(), row.dot_abs.data(), row.dot_terms.data(), row.size(), scale, dot_roundings(head.d) * kUnit * std::fabs(scale),
                       row.x.data(), row.s.data(), row.kappa.data()});
   std::fill(row.s_low.begin(), row.s_low.end(), 0.0);
   for (size_t j = 0; j < n && affine; ++j) {
@@ -179,9 +176,7 @@ void enclose_row(const Problem& problem, const HeadData& head, const double* q, 
     if (cap > 0) {
       const double x = s, error = row.kappa[j];
       s = cap * std::tanh(x / cap);
-      const double nearest = std::max(0.0, std::fabs(x) - error) / cap;
-      const double slope = nearest > 350 ? 0.0 : 1 / (std::cosh(nearest) * std::cosh(nearest));
-      row.kappa[j] = std::min(error * slope, 2 * cap) + 8 * kUnit * std::fabs(s);
+      row.kappa[j] = std::min(error * tanh_slope((std::fabs(x) - error) / cap), 2 * cap) + 8 * kUnit * std::fabs(s);
     }
     const Pair with_bias = two_sum(s, row.bias[j]);
     row.s[j] = with_bias.hi;
@@ -234,8 +229,8 @@ void enclose_row(const Problem& problem, const HeadData& head, const double* q, 
       continue;
     }
     row.o_hi[d] /= row.l;
-    // n roundings of the sum, n of l, a product and a quotient; subnormal p are lost below 2^-1000.
-    row.o_sum_error[d] = alone ? 0.0 : 2 * growth * row.o_abs[d] / row.l + (row.o_abs[d] > 0 ? 0x1p-900 : 0.0);
+    // n roundings of the sum, n of l, a product and a quotient; and what subnormal p may lose, 2^-1022 |v| a key.
+    row.o_sum_error[d] = alone ? 0.0 : 2 * growth * row.o_abs[d] / row.l + static_cast<double>(n) * 0x1p-890;
   }
 }
 

@@ -104,7 +104,7 @@ struct HotLoops {
   void (*widen_f16)(const uint8_t* from, int64_t n, float* to);   // unaligned
   void (*widen_bf16)(const uint8_t* from, int64_t n, float* to);
   double (*dots)(const DotArguments&);  // returns sum abs[j]: finite, and above each of them, if all are finite
-  void (*exps)(const double* x, int64_t n, double* y);  // e^x within two units in the last place; 0 below -745
+  void (*exps)(const double* x, int64_t n, double* y);  // e^x within two units in the last place; a subnormal one may be 0
   void (*scores)(const ScoreArguments&);
   double (*maximum)(const double* x, int64_t n);  // -inf of none
   void (*shift)(ShiftArguments&);
@@ -114,6 +114,9 @@ struct HotLoops {
   void (*weighted_sums)(const ValueArguments&);
   void (*bound_sums)(const BoundArguments&);
 };
+
+// How many roundings a product passes in `dots` of d products, at most: the sum is within dot_roundings(d) 2^-53 sum |q_d k_d|.
+double dot_roundings(int64_t d);
 
 // The fastest set; ATTEST_INSTRUCTIONS=baseline|avx2|avx512 in the environment asks for another.
 const HotLoops& hot_loops();

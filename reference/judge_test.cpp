@@ -260,6 +260,25 @@ TEST(Judge, RoundedWeightsMayLeaveTheRangeOfTheValues) {
   EXPECT_EQ(Judge()(p, seen, options).check, Check::none) << Judge()(p, seen, options).detail;
 }
 
+// Numerics that make no bound must not pass for a wide one.
+TEST(Judge, ABoundThatIsNotANumberFails) {
+  Shape s;
+  s.nk = 2;
+  s.d = s.dv = 1;
+  Problem p = Problem::make(s, DType::f32);
+  p.q.set(0, 0, 0, 0, 1);
+  p.k.set(0, 0, 1, 0, 1);
+  p.v.set(0, 0, 1, 0, 1);
+  Observation seen;
+  seen.o = {100};
+  seen.lse = {100};
+  JudgeOptions options{.numerics = strict(DType::f32)};
+  options.numerics.exp_rel_error = NAN;
+  const Verdict v = Judge()(p, seen, options);
+  EXPECT_NE(v.check, Check::none);
+  EXPECT_EQ(v.failures, 2) << "O and LSE";
+}
+
 // A sink so large that no key has weight still leaves a bound for LSE.
 TEST(Judge, LseIsJudgedBesideADominatingSink) {
   Shape s;

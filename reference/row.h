@@ -44,7 +44,7 @@ struct Row {
   std::vector<double> s_low;   // s + s_low is the score where the enclosure keeps more digits
   std::vector<double> ds;      // s - m, <= 0
   std::vector<double> p;       // exp(s - m)
-  std::vector<double> dot;     // sum q_d k_d, within (d/8 + 4) 2^-53 dot_abs; exact with one product
+  std::vector<double> dot;     // sum q_d k_d, within dot_roundings(d) 2^-53 dot_abs (hot_loops.h); exact with one product
   std::vector<double> dot_abs; // sum |q_d k_d|
   std::vector<double> dot_terms;  // number of nonzero products q_d k_d
   bool dense = false;          // all D products of every key are taken for nonzero

@@ -37,6 +37,12 @@ void HeadData::load(const Problem& p, int64_t b, int64_t key_head) {
   }
 }
 
+double tanh_slope(double t) {
+  if (t > 350) return 0;
+  const double cosh = std::cosh(std::max(0.0, t));
+  return 1 / (cosh * cosh);
+}
+
 double bias_of(const Problem& p, int64_t b, int64_t h, int64_t i, int64_t j) {
   if (!p.bias) return 0.0;
   return to_double(p.bias->type, p.bias->bits(broadcast_at(p.bias->layout, b, h, i, j)));

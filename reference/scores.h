@@ -13,6 +13,9 @@ namespace attest {
 // Bias of key j, 0 where the problem has none.
 double bias_of(const Problem& problem, int64_t b, int64_t h, int64_t i, int64_t j);
 
+// The largest slope that tanh has at t or further out; 1 below 0.
+double tanh_slope(double t);
+
 // Fills key, bias, dot, dot_abs, dot_terms and kind; keys with score -inf are left out. `q` has D values.
 void classify(const Problem& problem, const Conventions& conventions, const HeadData& head, const double* q,
               int64_t b, int64_t h, int64_t i, Row& row);
