@@ -29,12 +29,12 @@ void HeadData::load(const Problem& p, int64_t b, int64_t key_head) {
   };
   widen(p.k, d, k);
   widen(p.v, dv, v);
-  v_nonfinite = k_has_zero = v_has_zero = false;
-  for (float x : k) k_has_zero |= x == 0;
-  for (float x : v) {
-    v_has_zero |= x == 0;
-    v_nonfinite |= !(std::fabs(x) <= std::numeric_limits<float>::max());
-  }
+  k_has_zero = hot_loops().has_zero(k.data(), nk * d);
+  v_has_zero = hot_loops().has_zero(v.data(), nk * dv);
+  v_nonfinite = hot_loops().has_nonfinite(v.data(), nk * dv);
+  v_low.assign(static_cast<size_t>(dv), std::numeric_limits<float>::infinity());
+  v_high.assign(static_cast<size_t>(dv), -std::numeric_limits<float>::infinity());
+  hot_loops().extremes(v.data(), nk, dv, v_low.data(), v_high.data());
 }
 
 double tanh_slope(double t) {
