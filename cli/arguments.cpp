@@ -77,19 +77,50 @@ std::vector<const Property*> select_properties(const std::string& option, const 
   return selected;
 }
 
-Kernel load_kernel(const std::string& name) {
-  if (name.empty()) {
+uint64_t bytes(const std::string& option, const std::string& text) {
+  const Stop bad(Exit::usage, fmt::format("{}: '{}' is not a size such as 512M or 8G", option, text));
+  if (text.empty() || (text.back() != 'M' && text.back() != 'G')) throw bad;
+  int64_t n = 0;
+  constexpr int64_t kMost = 1 << 20;
+  if (!whole(text.substr(0, text.size() - 1), n) || n < 1 || n > kMost) throw bad;
+  return static_cast<uint64_t>(n) << (text.back() == 'M' ? 20 : 30);
+}
+
+Kernel load_kernel(const KernelChoice& choice) {
+  if (choice.isolate && choice.no_isolate) throw Stop(Exit::usage, "--isolate and --no-isolate exclude each other");
+  Isolation apart;
+  apart.program = "/proc/self/exe";  // this program, even where its file has been replaced
+  apart.seconds = duration("--call-limit", choice.call_limit);
+  apart.memory = bytes("--memory-limit", choice.memory_limit);
+  apart.python = choice.python;
+  if (choice.no_isolate && is_python(choice.name)) throw Stop(Exit::usage, "--no-isolate: a Python function runs in a process of its own");
+  const auto load = [&](const std::string& name) {
+    const bool isolated = choice.isolate || (!choice.no_isolate && !is_built_in(name));
+    return Kernel::load(name, isolated ? std::optional<Isolation>(apart) : std::nullopt);
+  };
+  if (choice.name.empty()) {
     const std::vector<std::string> names = Kernel::built_in();
     for (auto n = names.rbegin(); n != names.rend(); ++n) {
-      auto loaded = Kernel::load(*n);
+      auto loaded = load(*n);
       if (auto* kernel = std::get_if<Kernel>(&loaded)) return *kernel;
     }
     throw Stop(Exit::inconclusive, "no built-in kernel can run on this machine");
   }
-  auto loaded = Kernel::load(name);
+  auto loaded = load(choice.name);
   if (auto* kernel = std::get_if<Kernel>(&loaded)) return *kernel;
   const LoadError& error = std::get<LoadError>(loaded);
-  throw Stop(error.kind == LoadError::Kind::no_device ? Exit::inconclusive : Exit::usage, error.message);
+  throw Stop(error.kind == LoadError::Kind::no_device ? Exit::inconclusive : error.kind == LoadError::Kind::crashed ? Exit::crash : Exit::usage, error.message);
+}
+
+std::string kernel_words(const KernelChoice& choice, const Kernel& kernel) {
+  const KernelChoice plain;
+  std::string words = "--kernel " + shell_word(choice.name.empty() ? kernel.name() : choice.name);
+  if (choice.isolate) words += " --isolate";
+  if (choice.no_isolate) words += " --no-isolate";
+  if (choice.call_limit != plain.call_limit) words += " --call-limit " + shell_word(choice.call_limit);
+  if (choice.memory_limit != plain.memory_limit) words += " --memory-limit " + shell_word(choice.memory_limit);
+  if (choice.python != plain.python) words += " --python " + shell_word(choice.python);
+  return words;
 }
 
 std::string shell_word(const std::string& word) {

@@ -37,8 +37,21 @@ Contract contract(const std::string& option, const std::string& text);
 // Properties whose name the regular expression is found in, in their order; "" is all. Stops where none is.
 std::vector<const Property*> select_properties(const std::string& option, const std::string& expression);
 
-// The kernel of that name or path; "" is the best one present, CUDA before the host.
-Kernel load_kernel(const std::string& name);
+// Which kernel, and where it runs, as it was typed.
+struct KernelChoice {
+  std::string name;  // --kernel; "" is the best one present, CUDA before the host
+  bool isolate = false, no_isolate = false;
+  std::string call_limit = "60s", memory_limit = "8G", python = "python3";
+};
+
+// Loads it: a plug-in into workers, a built-in kernel into this process, unless the choice says otherwise.
+Kernel load_kernel(const KernelChoice& choice);
+
+// The options that make this choice again: "--kernel ./mine.so --call-limit 5s".
+std::string kernel_words(const KernelChoice& choice, const Kernel& kernel);
+
+// Bytes: "512M", "8G"; at least 1M.
+uint64_t bytes(const std::string& option, const std::string& text);
 
 // A word as a shell takes it: quoted only where it must be.
 std::string shell_word(const std::string& word);

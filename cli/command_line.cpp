@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/arguments.h"
+
 namespace attest::cli {
 
 void CommandLine::option(const std::string& name, std::string& value, const std::string& type, const std::string& help) {
@@ -15,8 +17,13 @@ void CommandLine::arguments(const std::string& name, std::vector<std::string>& v
   app_.add_option(name, values, help)->required();
 }
 
-void CommandLine::kernel(std::string& value) {
-  option("--kernel", value, "K", "a built-in name, the path of a plug-in, or path:name; the best one present if left out");
+void CommandLine::kernel(KernelChoice& choice) {
+  option("--kernel", choice.name, "K", "a built-in name, the path of a plug-in, path:name, or file.py:function; the best one present if left out");
+  flag("--isolate", choice.isolate, "runs the kernel in worker processes, as plug-ins are");
+  flag("--no-isolate", choice.no_isolate, "runs it inside attest, as built-in kernels are: its crash ends attest");
+  option("--call-limit", choice.call_limit, "T", "the most time that one call of an isolated kernel may take");
+  option("--python", choice.python, "P", "the Python that runs file.py:function, virtual environments included");
+  option("--memory-limit", choice.memory_limit, "SIZE", "the most main memory that a worker may hold: 512M, 8G");
 }
 void CommandLine::contract(std::string& value) { option("--contract", value, "C", "what the kernel may round: strict or declared"); }
 void CommandLine::json(std::string& value) { option("--json", value, "FILE", "file for the figures; '-' is stdout, and then all text goes to stderr"); }

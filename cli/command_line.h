@@ -14,6 +14,8 @@ class App;
 
 namespace attest::cli {
 
+struct KernelChoice;
+
 class CommandLine {
  public:
   explicit CommandLine(CLI::App& app) : app_(app) {}
@@ -28,7 +30,7 @@ class CommandLine {
   void arguments(const std::string& name, std::vector<std::string>& values, const std::string& help);
 
   // The options that several subcommands share.
-  void kernel(std::string& value);
+  void kernel(KernelChoice& choice);
   void contract(std::string& value);
   void json(std::string& value);
   void exact(bool& value);

@@ -16,8 +16,9 @@ namespace attest::cli {
 namespace {
 
 struct Options {
-  std::string file, kernel, contract = "strict";
+  std::string file, contract = "strict";
   bool no_trace = false;
+  KernelChoice kernel;
 };
 
 Exit diagnose_case(const Options& o) {

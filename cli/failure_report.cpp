@@ -34,6 +34,25 @@ std::string indented(const std::string& text) {
   return result;
 }
 
+// A name as one part of a path: it cannot leave its folder.
+std::string file_word(std::string name) {
+  for (char& c : name)
+    if ((c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-') c = '_';
+  return name;
+}
+
+std::string stem(const FailureContext& context, const std::string& property, uint64_t index) {
+  std::filesystem::create_directories(context.folder);
+  return (std::filesystem::path(context.folder) / fmt::format("{}-{}", file_word(property), index)).string();
+}
+
+// Returns the path, whose extension says how large the case is.
+std::string write_to(const std::string& stem, const Case& c) {
+  const std::string path = stem + (elements(c.problem) <= kReadable ? ".json" : ".safetensors");
+  write_case(c, path);
+  return path;
+}
+
 std::string value(double x) { return std::isfinite(x) ? fmt::format("{:.9g}", x) : figure(x); }
 
 }  // namespace
@@ -42,13 +61,14 @@ KeptFailure keep(const Failure& failure, const FailureContext& context) {
   KeptFailure kept;
   kept.signature = signature(failure.property, failure.result);
   kept.shrunk = failure.result.problem;
+  const Disposition disposition = failure.result.verdict.disposition;
 
   if (const Property* property = find_property(failure.property)) {
     Judge judge;
     const PropertyContext how{context.kernel, judge, context.contract, context.exact};
     const auto fails_alike = [&](const Problem& candidate) {
       const CaseResult result = property->check(candidate, how);
-      return result.verdict.disposition == failure.result.verdict.disposition && signature(failure.property, result) == kept.signature;
+      return result.verdict.disposition == disposition && signature(failure.property, result) == kept.signature;
     };
     kept.repeats = fails_alike(failure.result.problem);
     if (kept.repeats) {
@@ -58,28 +78,32 @@ KeptFailure keep(const Failure& failure, const FailureContext& context) {
     }
   }
 
-  {
+  // No fault of the arithmetic explains a process that is gone, and every further run may take as long as it may.
+  if (disposition != Disposition::crashed && disposition != Disposition::timed_out) {
     Judge judge;
     const PropertyContext how{context.kernel, judge, context.contract, context.exact};
     const Explanation found = explain(failure.result.problem, how, {.seconds = kDiagnoseSeconds});
     if (!found.evidence.runs.empty()) kept.diagnosis = argument(found.evidence, found.diagnosis);
   }
 
-  std::filesystem::create_directories(context.folder);
-  const std::string stem = (std::filesystem::path(context.folder) / fmt::format("{}-{}", failure.property, failure.index)).string();
   const auto write = [&](const Problem& problem, const std::string& suffix) {
-    const std::string path = stem + suffix + (elements(problem) <= kReadable ? ".json" : ".safetensors");
     Case c;
     c.problem = problem;
     c.name = fmt::format("{} on {}", failure.property, context.kernel.name());
     c.property = failure.property;
     c.signature = kept.signature;
-    write_case(c, path);
-    return path;
+    return write_to(stem(context, failure.property, failure.index) + suffix, c);
   };
   kept.shrunk_file = write(kept.shrunk, "");
   kept.found_file = write(failure.result.problem, "-as-found");
   return kept;
+}
+
+std::string keep_lost(const LostCall& call, const FailureContext& context) {
+  Case c;
+  c.problem = call.problem;
+  c.name = fmt::format("lost {} at {}, case {} of seed {}", context.kernel.name(), call.property, call.index, call.seed);
+  return write_to(stem(context, call.property, call.index) + "-lost", c);
 }
 
 std::string error_table(const Verdict& v) {
@@ -113,7 +137,7 @@ std::string failure_report(const Failure& failure, const KeptFailure& kept, cons
   else
     text += fmt::format("shrunk case ({} cases tried):\n", kept.attempts);
   text += indented(in_words(kept.shrunk));
-  text += fmt::format("replay: attest replay {} --kernel {}{}\n", shell_word(kept.shrunk_file), shell_word(context.kernel_word),
+  text += fmt::format("replay: attest replay {} {}{}\n", shell_word(kept.shrunk_file), context.kernel_words,
                       context.contract == Contract::declared ? " --contract declared" : "");
   text += fmt::format("as found: {}\n", kept.found_file);
   text += "environment:\n";

@@ -14,7 +14,7 @@ namespace attest::cli {
 
 struct FailureContext {
   const Kernel& kernel;
-  std::string kernel_word;  // as --kernel takes it
+  std::string kernel_words;  // the options that choose it
   Contract contract = Contract::strict;
   bool exact = false;
   std::string folder;       // where the case files go; made if missing
@@ -31,6 +31,10 @@ struct KeptFailure {
 
 // Shrinks the failure, two seconds at most, diagnoses it, and writes both cases. Throws CaseError if they cannot be written.
 KeptFailure keep(const Failure& failure, const FailureContext& context);
+
+// Writes what a lost worker was asked to run, as a case that is judged plainly, and returns its path. Of one case the last
+// call counts. Throws CaseError if it cannot be written.
+std::string keep_lost(const LostCall& call, const FailureContext& context);
 
 std::string failure_report(const Failure& failure, const KeptFailure& kept, const FailureContext& context);
 

@@ -194,7 +194,7 @@ Exit fuzz(const Options& o) {
   const double seconds = duration("--time", o.time);
   std::vector<fs::path> targets = targets_beside(own_folder());
   if (!o.kernel.empty()) {
-    load_kernel(o.kernel);  // a bad name is told here
+    load_kernel({.name = o.kernel});  // a bad name is told here
     std::erase_if(targets, [](const fs::path& t) { return t.filename() != kPlugin; });
     if (targets.empty()) throw Stop(Exit::inconclusive, fmt::format("{} is not beside the program; the preset 'fuzz' builds it", kPlugin));
     setenv(kKernelVariable, o.kernel.c_str(), 1);

@@ -87,11 +87,11 @@ void print(const Kernel& kernel) {
 }  // namespace
 
 Action add_kernels(CommandLine command) {
-  const auto name = std::make_shared<std::string>();
-  command.option("--kernel", *name, "K", "only this one: a built-in name, the path of a plug-in, or path:name");
-  return [name] {
-    if (!name->empty()) {
-      print(load_kernel(*name));
+  const auto choice = std::make_shared<KernelChoice>();
+  command.kernel(*choice);
+  return [choice] {
+    if (!choice->name.empty()) {
+      print(load_kernel(*choice));
       return Exit::holds;
     }
     for (const char* built_in : {"host", "cuda"}) {

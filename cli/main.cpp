@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/crash.h"
 #include "cli/environment.h"
 #include "corpus/case_file.h"
+#include "kernel/runner/serve.h"
 #include "properties/verify.h"
 
 namespace {
@@ -42,6 +44,7 @@ constexpr Subcommand kSubcommands[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 4 && argv[1] == std::string_view(attest::kWorkerFlag)) return attest::serve(argv[2], [&] { return attest::find_table(argv[3]); });
   CLI::App program("attest: does this kernel's online softmax compute attention, for every input it allows?", "attest");
   program.set_version_flag("--version", version(), "prints the version");
   program.footer(exit_code_help());

@@ -23,8 +23,9 @@ constexpr const char* kPlain = "plain judging";
 
 struct Options {
   std::vector<std::string> paths;
-  std::string kernel, properties, json, contract = "strict";
+  std::string properties, json, contract = "strict";
   bool list = false, dry_run = false, exact = false;
+  KernelChoice kernel;
 };
 
 // One run of the kernel, every byte of memory checked, judged against the reference.
@@ -138,7 +139,7 @@ Exit replay(const Options& o) {
 
   std::vector<std::string> words;
   for (const std::string& path : o.paths) words.push_back(shell_word(path));
-  const std::string command = fmt::format("attest replay {} --kernel {}{}{}{}", fmt::join(words, " "), shell_word(o.kernel.empty() ? kernel.name() : o.kernel),
+  const std::string command = fmt::format("attest replay {} {}{}{}{}", fmt::join(words, " "), kernel_words(o.kernel, kernel),
                                           o.properties.empty() ? "" : " --properties " + shell_word(o.properties),
                                           how == Contract::declared ? " --contract declared" : "", o.exact ? " --exact" : "");
   const RunSummary run{kernel, report, how, std::nullopt, command};

@@ -103,7 +103,7 @@ std::vector<std::string> selftest(std::vector<std::string>* done) {
     passed("arithmetic rounds to nearest and keeps subnormals");
 
   const std::vector<Named> all = cases();
-  const Kernel host = load_kernel("host");
+  const Kernel host = load_kernel({.name = "host"});
   const size_t before = faults.size();
   for (const Named& c : all)
     if (const Verdict v = judged(host, c, faults); v.disposition != Disposition::passed)

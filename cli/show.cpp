@@ -23,7 +23,8 @@ constexpr int64_t kRowsShown = 4;      // where no row is asked for
 constexpr int64_t kColumnsShown = 8;   // of O
 
 struct Options {
-  std::string file, kernel, row, contract = "strict";
+  std::string file, row, contract = "strict";
+  KernelChoice kernel;
 };
 
 struct Place {

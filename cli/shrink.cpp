@@ -22,7 +22,8 @@ namespace {
 constexpr const char* kPlain = "matches_reference";  // judges a case as it stands
 
 struct Options {
-  std::string file, kernel, property, output, gtest, time = "5s", contract = "strict";
+  std::string file, property, output, gtest, time = "5s", contract = "strict";
+  KernelChoice kernel;
 };
 
 Exit shrink_case(const Options& o) {
@@ -60,10 +61,10 @@ Exit shrink_case(const Options& o) {
   const std::filesystem::path from(o.file);
   const std::string output = !o.output.empty() ? o.output : (from.parent_path() / (from.stem().string() + "-shrunk.json")).string();
   write_case(c, output);
-  const std::string word = o.kernel.empty() ? kernel.name() : o.kernel;
+  const std::string word = o.kernel.name.empty() ? kernel.name() : o.kernel.name;
   fmt::print("signature: {}\nshrunk case ({} cases tried, {} kept, {:.1f} s{}):\n{}\n{}\n", wanted, small.attempts, small.kept, took,
              small.finished ? "" : ", time ran out", in_words(small.problem), error_table(property->check(small.problem, context).verdict));
-  fmt::print("replay: attest replay {} --kernel {}{}\n", shell_word(output), shell_word(word), how == Contract::declared ? " --contract declared" : "");
+  fmt::print("replay: attest replay {} {}{}\n", shell_word(output), kernel_words(o.kernel, kernel), how == Contract::declared ? " --contract declared" : "");
   if (!o.gtest.empty()) {
     const bool is_path = std::filesystem::exists(word.substr(0, word.rfind(':')));
     write_file(o.gtest, gtest_source(c, is_path ? std::filesystem::absolute(word).string() : word, how));

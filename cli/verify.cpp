@@ -11,6 +11,7 @@
 #include "cli/crash.h"
 #include "cli/failure_report.h"
 #include "cli/files.h"
+#include "cli/journal.h"
 #include "cli/progress.h"
 #include "cli/run_summary.h"
 #include "cli/selftest.h"
@@ -22,14 +23,15 @@ namespace {
 constexpr size_t kFullReports = 3;  // failures told at length, each of another signature; the others get a line
 
 struct Options {
-  std::string kernel, properties, report, json;
+  std::string properties, report, json;
   std::string cases = "10000", time, seed = "1", contract = "strict", shard = "1/1", threads;
   bool list = false, dry_run = false, exact = false;
+  KernelChoice kernel;
 };
 
 // The command that repeats a run: every option that shapes its cases and their judging.
 std::string command_line(const Options& o, const std::string& kernel) {
-  std::string line = "attest verify --kernel " + shell_word(kernel) + " --seed " + o.seed;
+  std::string line = "attest verify " + kernel + " --seed " + o.seed;
   line += o.time.empty() ? " --cases " + o.cases : " --time " + o.time;
   if (!o.properties.empty()) line += " --properties " + shell_word(o.properties);
   if (o.contract != "strict") line += " --contract " + o.contract;
@@ -92,7 +94,7 @@ Exit verify_kernel(const Options& o) {
   const Kernel kernel = load_kernel(o.kernel);
   require_selftest();
 
-  const std::string word = o.kernel.empty() ? kernel.name() : o.kernel;
+  const std::string word = kernel_words(o.kernel, kernel);
   const std::string command = command_line(o, word);
   std::FILE* out = o.json == "-" ? stderr : stdout;
   const std::string header = fmt::format("attest verify: kernel {} {} on {}, contract {}, seed {}\n", kernel.name(), kernel.table().version, kernel.device(),
@@ -107,7 +109,15 @@ Exit verify_kernel(const Options& o) {
 
   ProgressLine line;
   running(fmt::format("kernel {}; again: {}", kernel.name(), command));
-  const VerifyReport report = verify(kernel, options, [&](const Progress& p) { line(p); });
+  const std::string folder = o.report.empty() ? "report" : o.report;
+  const FailureContext context{kernel, word, options.contract, options.exact, (std::filesystem::path(folder) / "failures").string()};
+  Journal journal(o.report.empty() ? "" : (std::filesystem::path(folder) / "journal.jsonl").string(), command);
+  const VerifyListener listener{
+      .progress = [&](const Progress& p) { line(p); },
+      .begins = [&](const Batch& batch) { journal.begins(batch); },
+      .ends = [&](const Batch& batch, const PropertyReport& gave, const Mix& mix) { journal.ends(batch, gave, mix); },
+      .lost = [&](const LostCall& call) { journal.lost(call, keep_lost(call, context)); }};
+  const VerifyReport report = verify(kernel, options, listener);
   line.clear();
   const RunSummary run{kernel, report, options.contract, options.seed, command};
 
@@ -115,8 +125,6 @@ Exit verify_kernel(const Options& o) {
   const std::string conclusion = fmt::format("again: {}\n{}", command, verdict_line(run));
   fmt::print(out, "{}\n", summary);
   std::fflush(out);
-  const std::string folder = o.report.empty() ? "report" : o.report;
-  const FailureContext context{kernel, word, options.contract, options.exact, (std::filesystem::path(folder) / "failures").string()};
   const std::string failures = report.violations() > 0 ? tell_failures(report, context) : "";
   fmt::print(out, "{}{}", failures, conclusion);
 

@@ -11,5 +11,5 @@ endforeach()
 configure_package_config_file(cmake/attestConfig.cmake.in ${PROJECT_BINARY_DIR}/attestConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/attest)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/attestConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/attestConfig.cmake ${PROJECT_BINARY_DIR}/attestConfigVersion.cmake
+install(FILES ${PROJECT_BINARY_DIR}/attestConfig.cmake ${PROJECT_BINARY_DIR}/attestConfigVersion.cmake cmake/attest_kernel_tests.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/attest)

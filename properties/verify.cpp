@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <regex>
 #include <thread>
 
@@ -94,17 +95,34 @@ void add(Mix& mix, const Mix& other) {
   for (const auto& [name, n] : other.types) mix.types[name] += n;
 }
 
+// What one batch gave. `lost_at`: the case at which a worker was lost, and what it gave in that worker.
+struct BatchResult {
+  PropertyReport report;
+  Mix mix;
+  std::vector<double> ratios;  // of its cases, for the progress
+  bool lost = false;
+  uint64_t lost_at = 0;
+  std::optional<CaseResult> lost_result;
+};
+
+// Which case a thread is at, for what is told of a lost worker.
+thread_local const Property* current_property = nullptr;
+thread_local uint64_t current_index = 0;
+
 // Works through lists of work items with a fixed number of threads.
 class Loop {
  public:
-  Loop(const Kernel& kernel, const std::vector<const Property*>& properties, const VerifyOptions& options,
-       const std::function<void(const Progress&)>& progress)
-      : kernel_(kernel), properties_(properties), options_(options), progress_(progress) {
+  Loop(const Kernel& kernel, const std::vector<const Property*>& properties, const VerifyOptions& options, const VerifyListener& listener)
+      : kernel_(kernel), properties_(properties), options_(options), listener_(listener) {
     int threads = options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
     threads_.resize(static_cast<size_t>(std::max(1, threads)));
     for (PerThread& t : threads_)
       for (const Property* p : properties) t.reports.emplace_back().name = p->name;
+    listen(kernel_);
   }
+  ~Loop() { kernel_.when_lost(nullptr); }
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
 
   int64_t total = 0;  // for the progress
 
@@ -128,10 +146,7 @@ class Loop {
       add(mix, t.mix);
       for (size_t n = 0; n < into.size(); ++n) add(*into[n], std::move(t.reports[n]));
     }
-    for (PropertyReport* r : into) {
-      std::sort(r->failures.begin(), r->failures.end(), [](const Failure& a, const Failure& b) { return a.index < b.index; });
-      if (static_cast<int64_t>(r->failures.size()) > options_.keep_failures) r->failures.resize(static_cast<size_t>(options_.keep_failures));
-    }
+    for (PropertyReport* r : into) keep_first(*r);
   }
 
  private:
@@ -141,38 +156,148 @@ class Loop {
     Judge judge;
   };
 
+  void keep_first(PropertyReport& r) const {
+    std::sort(r.failures.begin(), r.failures.end(), [](const Failure& a, const Failure& b) { return a.index < b.index; });
+    if (static_cast<int64_t>(r.failures.size()) > options_.keep_failures) r.failures.resize(static_cast<size_t>(options_.keep_failures));
+  }
+
   void work_on(const WorkItem& item, PerThread& mine) {
     const Property& p = *properties_[item.property];
-    PropertyReport& report = mine.reports[item.property];
-    const PropertyContext context{kernel_, mine.judge, options_.contract, options_.exact};
-    for (uint64_t index = item.first; index < item.last && !stop_; ++index) {
-      if (static_cast<int64_t>(index % static_cast<uint64_t>(options_.shards)) != options_.shard) continue;
-      try {
-        one_case(p, index, context, report, mine.mix);
-      } catch (const std::exception& e) {
-        stop_with(std::string(p.name) + ", case " + std::to_string(index) + " of seed " + std::to_string(options_.seed) + ": " + e.what());
-      } catch (...) {
-        stop_with(std::string(p.name) + ", case " + std::to_string(index) + " of seed " + std::to_string(options_.seed) + ": unknown exception");
+    const Batch batch{std::string(p.name), item.first, item.last};
+    current_property = &p;
+    current_index = item.first;
+    try {
+      if (listener_.begins) {
+        const std::lock_guard lock(mutex_);
+        listener_.begins(batch);
       }
+      BatchResult result = run_batch(p, item, kernel_, mine.judge);
+      if (result.lost) result = run_one_by_one(p, item, mine.judge, std::move(result));
+      if (listener_.ends && !stop_) {
+        const std::lock_guard lock(mutex_);
+        listener_.ends(batch, result.report, result.mix);
+      }
+      tell(result);
+      PropertyReport& report = mine.reports[item.property];
+      add(report, std::move(result.report));
+      keep_first(report);
+      add(mine.mix, result.mix);
+    } catch (const std::exception& e) {
+      stop_with(where() + e.what());
+    } catch (...) {
+      stop_with(where() + "unknown exception");
     }
   }
 
-  void one_case(const Property& p, uint64_t index, const PropertyContext& context, PropertyReport& report, Mix& mix) {
+  // The cases of a batch, up to the first that loses its worker.
+  BatchResult run_batch(const Property& p, const WorkItem& item, const Kernel& kernel, Judge& judge) {
+    BatchResult batch;
+    batch.report.name = p.name;
+    const PropertyContext context{kernel, judge, options_.contract, options_.exact};
+    for (uint64_t index = item.first; index < item.last && !stop_; ++index) {
+      if (static_cast<int64_t>(index % static_cast<uint64_t>(options_.shards)) != options_.shard) continue;
+      current_property = &p;
+      current_index = index;
+      const int64_t losses = losses_of_this_thread().count;
+      std::optional<CaseResult> result = one_case(p, index, context, batch.report);
+      batch.ratios.push_back(result ? result->verdict.worst_ratio : 0);
+      if (losses_of_this_thread().count > losses) {
+        batch.lost = true;
+        batch.lost_at = index;
+        batch.lost_result = std::move(result);
+        return batch;
+      }
+      if (!result) continue;
+      const bool failed = !result->verdict.ok();
+      count_case(batch.report, batch.mix, index, std::move(*result), options_.keep_failures);
+      if (failed && options_.until_violation) stop_ = true;
+    }
+    return batch;
+  }
+
+  // The same cases, each in a worker that has run nothing else.
+  BatchResult run_one_by_one(const Property& p, const WorkItem& item, Judge& judge, BatchResult&& lost) {
+    BatchResult all;
+    all.report.name = p.name;
+    bool found = false;
+    struct Alone {
+      uint64_t index;
+      std::optional<CaseResult> result;
+      std::string end;  // what was wrong with the end of its worker
+    };
+    std::vector<Alone> cases;
+    for (uint64_t index = item.first; index < item.last; ++index) {
+      if (static_cast<int64_t>(index % static_cast<uint64_t>(options_.shards)) != options_.shard) continue;
+      current_property = &p;
+      current_index = index;
+      const Kernel kernel = kernel_.alone();
+      listen(kernel);
+      const PropertyContext context{kernel, judge, options_.contract, options_.exact};
+      const int64_t losses = losses_of_this_thread().count;
+      Alone& one = cases.emplace_back(Alone{index, one_case(p, index, context, all.report), ""});
+      const bool dead = losses_of_this_thread().count > losses;
+      all.ratios.push_back(one.result ? one.result->verdict.worst_ratio : 0);
+      found = found || dead;
+      if (!dead) one.end = kernel.end_workers();
+      else if (!one.result || one.result->verdict.ok()) blame(one.result, losses_of_this_thread(), "");
+    }
+    if (!found) {
+      // Nobody dies in his own call. What a case broke may show when its worker ends, unless that happens to every worker.
+      const bool telling = std::any_of(cases.begin(), cases.end(), [](const Alone& one) { return one.end.empty(); });
+      for (Alone& one : cases) {
+        if (one.end.empty() || !telling) continue;
+        found = true;
+        blame(one.result, {0, RunStatus::crashed, one.end}, ", when its worker ended");
+      }
+    }
+    for (Alone& one : cases) {
+      if (found || one.index != lost.lost_at) continue;
+      if (!one.result) one.result = std::move(lost.lost_result);
+      blame(one.result, losses_of_this_thread(), "; not so when the case ran alone, an earlier case of its worker may have done it");
+    }
+    for (Alone& one : cases) {
+      if (!one.result) continue;
+      const bool failed = !one.result->verdict.ok();
+      count_case(all.report, all.mix, one.index, std::move(*one.result), options_.keep_failures);
+      if (failed && options_.until_violation) stop_ = true;
+    }
+    return all;
+  }
+
+  // Makes a case that lost its worker a violation, whatever its runs gave.
+  static void blame(std::optional<CaseResult>& result, const Losses& loss, const std::string& more) {
+    if (!result) {
+      result.emplace();
+      result->problem = Problem::make({}, DType::f32);
+    }
+    const bool hung = loss.status == RunStatus::timed_out;
+    result->verdict.disposition = hung ? Disposition::timed_out : Disposition::crashed;
+    result->verdict.check = Check::status;
+    result->verdict.worst.clear();
+    result->verdict.detail = std::string(hung ? "the kernel did not end: " : "the kernel crashed: ") + loss.what + more;
+  }
+
+  // nullopt: every draw was refused.
+  std::optional<CaseResult> one_case(const Property& p, uint64_t index, const PropertyContext& context, PropertyReport& report) {
     for (uint64_t attempt = 0; attempt < kAttempts; ++attempt) {
       Choices choices = case_choices(options_.seed, p.name, index, attempt);
       CaseResult result = p.run(choices, index, context);
-      if (result.verdict.disposition == Disposition::not_supported) {
-        ++report.refused;
-        continue;
-      }
-      const bool failed = !result.verdict.ok();
-      const double ratio = result.verdict.worst_ratio;
-      count_case(report, mix, index, std::move(result), options_.keep_failures);
-      tell(p, failed, ratio);
-      if (failed && options_.until_violation) stop_ = true;
-      return;
+      if (result.verdict.disposition != Disposition::not_supported) return result;
+      ++report.refused;
     }
-    tell(p, false, 0);
+    return std::nullopt;
+  }
+
+  void listen(const Kernel& kernel) {
+    if (!kernel.isolated() || !listener_.lost) return;
+    kernel.when_lost([this](const Problem& problem, const Observation& seen) {
+      const std::lock_guard lock(mutex_);
+      listener_.lost({options_.seed, std::string(current_property->name), current_index, problem, seen});
+    });
+  }
+
+  std::string where() const {
+    return std::string(current_property->name) + ", case " + std::to_string(current_index) + " of seed " + std::to_string(options_.seed) + ": ";
   }
 
   void stop_with(const std::string& what) {
@@ -181,27 +306,27 @@ class Loop {
     stop_ = true;
   }
 
-  void tell(const Property& p, bool failed, double ratio) {
-    ++done_;
-    if (failed) ++violations_;
-    if (!progress_) return;
+  void tell(const BatchResult& batch) {
     const std::lock_guard lock(mutex_);
-    worst_ = std::max(worst_, ratio);
+    done_ += static_cast<int64_t>(batch.ratios.size());
+    violations_ += batch.report.violations;
+    for (double ratio : batch.ratios) worst_ = std::max(worst_, ratio);
+    if (!listener_.progress) return;
     const double now = seconds();
     if (now < next_progress_ && done_ != total) return;
     next_progress_ = now + 0.1;
-    progress_({done_, total, violations_, now, worst_, std::string(p.name)});
+    listener_.progress({done_, total, violations_, now, worst_, batch.report.name});
   }
 
   const Kernel& kernel_;
   const std::vector<const Property*>& properties_;
   const VerifyOptions& options_;
-  const std::function<void(const Progress&)>& progress_;
+  const VerifyListener& listener_;
   std::vector<PerThread> threads_;
   const Clock::time_point start_ = Clock::now();
   std::atomic<bool> stop_{false};
-  std::atomic<int64_t> done_{0}, violations_{0};
   std::mutex mutex_;
+  int64_t done_ = 0, violations_ = 0;
   std::string error_;
   double worst_ = 0, next_progress_ = 0;
 };
@@ -269,8 +394,7 @@ Choices case_choices(uint64_t seed, std::string_view property, uint64_t index, u
   return Choices::seeded(Choices::mix(Choices::mix(Choices::mix(seed, hash_of(property)), index), attempt));
 }
 
-VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, const VerifyOptions& options,
-                    const std::function<void(const Progress&)>& progress) {
+VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, const VerifyOptions& options, const VerifyListener& listener) {
   VerifyReport report;
   report.kernel = kernel.name();
   report.device = kernel.device();
@@ -290,7 +414,7 @@ VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, 
     place.push_back(report.properties.size() - 1);
   }
 
-  Loop loop(kernel, covered, options, progress);
+  Loop loop(kernel, covered, options, listener);
   std::vector<int64_t> made(covered.size(), 0);
   if (!options.seconds) {
     const std::vector<int64_t> share = share_out(covered, target, options.cases);
@@ -321,8 +445,8 @@ VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, 
   return report;
 }
 
-VerifyReport verify(const Kernel& kernel, const VerifyOptions& options, const std::function<void(const Progress&)>& progress) {
-  return verify(kernel, all_properties(), options, progress);
+VerifyReport verify(const Kernel& kernel, const VerifyOptions& options, const VerifyListener& listener) {
+  return verify(kernel, all_properties(), options, listener);
 }
 
 int64_t VerifyReport::cases() const {

@@ -4,6 +4,11 @@
 // on the number of threads, and the shards of a run together make the cases of the whole run; every failure
 // keeps its Problem. A property that throws is a fault of the harness: verify() stops and throws HarnessError.
 //
+// The cases are worked through in batches of one property. An isolated kernel that loses its worker loses the batch with
+// it: nothing of the batch counts, and each of its cases is run again alone, in a worker that has run nothing else. So the
+// case that did it is named, and the others give what they give without it. Where no case does it alone, the one at
+// which the worker was lost takes the blame, and its detail says so.
+//
 // Share of the cases: each property first gets what its regimes need (`enough` cases of each), or its part of
 // that where --cases is too small for all; the rest goes by weight.
 // Example:
@@ -79,6 +84,21 @@ struct VerifyReport {
   std::map<std::string, int64_t> regimes() const;  // over all properties
 };
 
+// Cases [first, last) of one property, those of this shard.
+struct Batch {
+  std::string property;
+  uint64_t first = 0, last = 0;
+};
+
+// A call that a worker did not survive: what it was asked to run, and in which case.
+struct LostCall {
+  uint64_t seed = 0;
+  std::string property;
+  uint64_t index = 0;
+  const Problem& problem;
+  const Observation& seen;
+};
+
 struct Progress {
   int64_t cases = 0, total = 0, violations = 0;  // total: 0 where time ends the run
   double seconds = 0, worst_ratio = 0;
@@ -90,14 +110,20 @@ struct HarnessError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// `progress` is called now and then, from one thread at a time. Throws std::regex_error for a malformed
-// expression and HarnessError.
-VerifyReport verify(const Kernel& kernel, const VerifyOptions& options,
-                    const std::function<void(const Progress&)>& progress = {});
+// What a run tells while it goes on; each may be empty. Called from one thread at a time.
+struct VerifyListener {
+  std::function<void(const Progress&)> progress = {};  // now and then
+  std::function<void(const Batch&)> begins = {};       // before the first case of a batch
+  std::function<void(const Batch&, const PropertyReport&, const Mix&)> ends = {};  // with what the batch gave
+  std::function<void(const LostCall&)> lost = {};      // as soon as a worker is lost
+};
+
+// Throws std::regex_error for a malformed expression, HarnessError, and what a listener throws.
+VerifyReport verify(const Kernel& kernel, const VerifyOptions& options, const VerifyListener& listener = {});
 
 // The same over a list of properties of one's own.
 VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, const VerifyOptions& options,
-                    const std::function<void(const Progress&)>& progress = {});
+                    const VerifyListener& listener = {});
 
 // Counts one judged case in its property's report and in the mix; of the failures the first `keep` are kept. For
 // loops that take their cases from elsewhere, as replay does.

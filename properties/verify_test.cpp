@@ -212,7 +212,7 @@ TEST(Verify, stops_after_the_first_violation_where_that_is_asked_for) {
 TEST(Verify, progress_ends_with_the_last_case) {
   const Property list[] = {property("a", sometimes_fails)};
   Progress last;
-  const VerifyReport report = verify(host(), list, {.cases = 50, .threads = 2}, [&](const Progress& p) { last = p; });
+  const VerifyReport report = verify(host(), list, {.cases = 50, .threads = 2}, {.progress = [&](const Progress& p) { last = p; }});
   EXPECT_EQ(last.cases, 50);
   EXPECT_EQ(last.total, 50);
   EXPECT_EQ(last.violations, report.violations());

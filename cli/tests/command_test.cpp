@@ -99,6 +99,9 @@ TEST_F(Command, every_mistake_is_one_line_that_names_the_culprit) {
   expect_refused("verify --shard 1", 2, "'1'");
   expect_refused("verify --threads 0", 2, "--threads");
   expect_refused("verify --contract lenient", 2, "lenient");
+  expect_refused("verify --isolate --no-isolate", 2, "--no-isolate");
+  expect_refused("verify --call-limit soon", 2, "soon");
+  expect_refused("verify --memory-limit 12", 2, "'12'");
   expect_refused("verify --properties '['", 2, "'['");
   expect_refused("verify --properties no_such_property", 4, "no_such_property");
   expect_refused("replay", 2, "PATH");
@@ -183,14 +186,88 @@ TEST_F(Command, a_case_that_names_no_known_property_is_refused) {
   expect_refused("replay " + write("magic.json", text), 2, "magic");
 }
 
-TEST_F(Command, a_kernel_that_crashes_exits_3_and_says_what_ran) {
+TEST_F(Command, a_kernel_that_crashes_inside_attest_exits_3_and_says_what_ran) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer reports crashes itself";
 #endif
-  const Ran ran = attest("verify --kernel " CRASHES " --cases 10");
+  const Ran ran = attest("verify --kernel " CRASHES " --no-isolate --cases 10");
   EXPECT_EQ(ran.exit, 3);
   EXPECT_NE(ran.err.find("crashed (segmentation fault)"), std::string::npos) << ran.err;
-  EXPECT_NE(ran.err.find("attest verify --kernel " CRASHES " --seed 1 --cases 10"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("attest verify --kernel " CRASHES " --no-isolate --seed 1 --cases 10"), std::string::npos) << ran.err;
+}
+
+json figures(const Ran& ran) {
+  json all = json::parse(ran.out);
+  all.erase("seconds");
+  all.erase("command");
+  return all;
+}
+
+std::string plugin_that(const std::string& fault) { return std::string(MISBEHAVING) + "/misbehaving_" + fault + ".so"; }
+
+std::string line_with(const std::string& text, const std::string& begin) {
+  const size_t at = text.find(begin);
+  return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+}
+
+TEST_F(Command, a_plug_in_that_crashes_is_a_finding_and_the_run_goes_on) {
+  const Ran ran = attest("verify --kernel " + plugin_that("segfault") + " --properties '^(repeat_call|matches_reference)$' --cases 60 --report out --json out.json");
+  ASSERT_EQ(ran.exit, 3) << ran.out << ran.err;
+  EXPECT_EQ(ran.err, "");
+  const json all = json::parse(contents(folder_ / "out.json"));
+  EXPECT_EQ(all["cases"], 60);
+  EXPECT_GT(all["violations"], 0);
+  EXPECT_LT(all["violations"], 60);
+  EXPECT_NE(ran.out.find("FAILURE: crashed"), std::string::npos) << ran.out;
+
+  // What the journal has: where the run was, and every call that was lost, in a file.
+  std::istringstream lines(contents(folder_ / "out/journal.jsonl"));
+  json last, lost;
+  int64_t begun = 0, ended = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const json entry = json::parse(line);
+    begun += entry.contains("begins");
+    ended += entry.contains("ends");
+    if (entry.contains("begins")) last = entry["begins"];
+    if (!entry.contains("lost")) continue;
+    lost = entry["lost"];
+    EXPECT_EQ(lost["seed"], 1);
+    EXPECT_EQ(lost["property"], last["property"]);
+    EXPECT_TRUE(fs::exists(folder_ / lost["file"].get<std::string>())) << lost;
+  }
+  EXPECT_GT(begun, 1);
+  EXPECT_EQ(begun, ended);
+  ASSERT_FALSE(lost.is_null());
+  const Ran alone = attest("replay " + lost["file"].get<std::string>() + " --kernel " + plugin_that("segfault"));
+  EXPECT_EQ(alone.exit, 3) << alone.out << alone.err;
+
+  // One command repeats a finding, with the same signature every time.
+  const std::string replay = line_with(ran.out, "attest replay ");
+  ASSERT_NE(replay, "") << ran.out;
+  const std::string signature = line_with(ran.out, "signature: ");
+  for (int n = 0; n < 3; ++n) {
+    const Ran again = attest(replay.substr(7));
+    EXPECT_EQ(again.exit, 3) << again.out << again.err;
+    EXPECT_EQ(line_with(again.out, "signature: "), signature) << again.out;
+  }
+  EXPECT_EQ(attest("replay " + line_with(ran.out, "out/failures/").substr(0, line_with(ran.out, "out/failures/").find(' ')) + " --kernel host").exit, 0);
+}
+
+TEST_F(Command, a_plug_in_that_hangs_is_a_finding_and_the_run_goes_on) {
+  const Ran ran = attest("verify --kernel " + plugin_that("loops") + " --call-limit 0.2s --properties '^repeat_call$' --cases 6");
+  EXPECT_EQ(ran.exit, 3) << ran.out << ran.err;
+  EXPECT_NE(ran.out.find("FAILURE: timed out"), std::string::npos) << ran.out;
+  EXPECT_NE(line_with(ran.out, "attest replay ").find("--call-limit 0.2s"), std::string::npos) << ran.out;
+}
+
+TEST_F(Command, a_plug_in_that_dies_while_it_loads_is_one_line) {
+  expect_refused("verify --kernel " + plugin_that("load_exits"), 3, "exited with status 7");
+  expect_refused("verify --kernel " + plugin_that("load_hangs") + " --call-limit 0.3s", 3, "no answer within 0.3 s");
+}
+
+TEST_F(Command, isolation_changes_no_figure) {
+  const std::string run = "verify --kernel host --properties 'matches_reference|merge' --cases 60 --json - ";
+  EXPECT_EQ(figures(attest(run + "--isolate")), figures(attest(run + "--no-isolate")));
 }
 
 TEST_F(Command, the_host_kernel_holds_and_exits_0) {
@@ -270,13 +347,6 @@ TEST_F(Command, replay_writes_the_same_json) {
   EXPECT_EQ(all["violations"], 0);
   EXPECT_EQ(all["rows"], 1);
   EXPECT_EQ(all["properties"].size(), 1u);
-}
-
-json figures(const Ran& ran) {
-  json all = json::parse(ran.out);
-  all.erase("seconds");
-  all.erase("command");
-  return all;
 }
 
 TEST_F(Command, a_seed_repeats_the_run_whatever_the_threads) {

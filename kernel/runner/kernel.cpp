@@ -1,152 +1,26 @@
 #include "kernel/runner/kernel.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
+#include <condition_variable>
+#include <cstdio>
 #include <cstring>
-#include <filesystem>
+#include <exception>
 #include <mutex>
 #include <tuple>
 
-#include "kernel/host/host.h"
 #include "kernel/runner/memory.h"
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ATTEST_ADDRESS_SANITIZER 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define ATTEST_ADDRESS_SANITIZER 1
-#endif
-#if ATTEST_ADDRESS_SANITIZER
-#include <sanitizer/asan_interface.h>
-#endif
-#if ATTEST_HAVE_CUDA
-#include "kernel/cuda/cuda.h"
-#endif
+#include "kernel/runner/place.h"
+#include "kernel/runner/worker.h"
 
 namespace attest {
 
 namespace {
 
-constexpr size_t kAlign = 256;      // of every tensor's base
-constexpr size_t kGuard = 256;      // bytes of guard band on either side
-constexpr uint8_t kFirstPoison = 0xFF;   // NaN in every format
+constexpr uint8_t kFirstPoison = 0xFF;  // NaN in every format
 constexpr uint8_t kSecondPoison = 0x5B;
-constexpr uint8_t kGuardByte = 0xFF;     // NaN: an over-read shows
-
-int32_t abi_type(DType t) { return t == DType::f32 ? ATTEST_F32 : t == DType::f16 ? ATTEST_F16 : ATTEST_BF16; }
-
-DLDataType dl_type(DType t) {
-  return {static_cast<uint8_t>(t == DType::bf16 ? kDLBfloat : kDLFloat), static_cast<uint8_t>(t == DType::f32 ? 32 : 16), 1};
-}
-
-// A DLTensor with its own shape and strides.
-struct OwnedTensor {
-  DLTensor t{};
-  int64_t shape[4] = {}, strides[4] = {};
-
-  DLTensor* make(uint8_t* base, const Layout& layout, DLDataType type, int device, int ndim = 4) {
-    for (int k = 0; k < ndim; ++k) {
-      shape[k] = layout.extent[static_cast<size_t>(k)];
-      strides[k] = layout.stride[static_cast<size_t>(k)];
-    }
-    t.data = base;
-    t.device = {static_cast<DLDeviceType>(device), 0};
-    t.ndim = ndim;
-    t.dtype = type;
-    t.shape = shape;
-    t.strides = strides;
-    t.byte_offset = static_cast<uint64_t>(layout.offset) * (type.bits / 8);
-    return &t;
-  }
-};
-
-// The tensors of one call, laid out one after the other between guard bands.
-struct Plan {
-  struct Region {
-    size_t begin = 0, bytes = 0;
-  };
-  size_t size = kGuard;
-  std::array<Region, 12> regions;  // those added, in ascending order
-  size_t count = 0;
-  Region add(size_t bytes) {
-    Region r{(size + kAlign - 1) / kAlign * kAlign, bytes};
-    size = r.begin + bytes + kGuard;
-    regions[count++] = r;
-    return r;
-  }
-};
-
-// Under AddressSanitizer a kernel on the CPU that was compiled with it may not even read the guard bands. They are open
-// again when this ends.
-class ClosedGuards {
- public:
-  ClosedGuards([[maybe_unused]] const Plan& plan, [[maybe_unused]] uint8_t* base) {
-#if ATTEST_ADDRESS_SANITIZER
-    base_ = base;
-    size_ = plan.size;
-    size_t open = 0;  // end of the last region
-    for (size_t n = 0; n < plan.count; ++n) {
-      ASAN_POISON_MEMORY_REGION(base + open, plan.regions[n].begin - open);
-      open = plan.regions[n].begin + plan.regions[n].bytes;
-    }
-    ASAN_POISON_MEMORY_REGION(base + open, plan.size - open);
-#endif
-  }
-  ClosedGuards(const ClosedGuards&) = delete;
-  ClosedGuards& operator=(const ClosedGuards&) = delete;
-#if ATTEST_ADDRESS_SANITIZER
-  ~ClosedGuards() { ASAN_UNPOISON_MEMORY_REGION(base_, size_); }
-
- private:
-  uint8_t* base_ = nullptr;
-  size_t size_ = 0;
-#endif
-};
-
-struct Regions {
-  Plan::Region q, k, v, o, lse, lengths, mask, bias, sink, workspace, records, count;
-};
-
-struct Arguments {
-  OwnedTensor q, k, v, o, lse, lengths, mask, bias, sink;
-  attest_trace trace{};
-  attest_args args{};
-};
-
-// Fills `a` for a problem whose regions start at `base`. Pointers are good for `supports` with any base.
-void fill_arguments(const Problem& p, const Regions& r, uint8_t* base, int device, bool want_lse, Arguments& a) {
-  const Shape& s = p.shape;
-  attest_args& args = a.args;
-  args.struct_size = sizeof(attest_args);
-  args.q = a.q.make(base + r.q.begin, p.q.layout, dl_type(p.type), device);
-  args.k = a.k.make(base + r.k.begin, p.k.layout, dl_type(p.type), device);
-  args.v = a.v.make(base + r.v.begin, p.v.layout, dl_type(p.type), device);
-  args.o = a.o.make(base + r.o.begin, p.o, dl_type(p.type), device);
-  if (want_lse) args.lse = a.lse.make(base + r.lse.begin, p.lse, dl_type(DType::f32), device, 3);
-  const auto vector = [](int64_t n) {
-    Layout l;
-    l.extent = {n, 1, 1, 1};
-    l.stride = {1, 1, 1, 1};
-    return l;
-  };
-  if (p.key_lengths) args.key_lengths = a.lengths.make(base + r.lengths.begin, vector(s.b), {kDLInt, 32, 1}, device, 1);
-  if (p.mask) args.mask = a.mask.make(base + r.mask.begin, p.mask->layout, {kDLUInt, 8, 1}, device);
-  if (p.bias) args.bias = a.bias.make(base + r.bias.begin, p.bias->layout, dl_type(p.bias->type), device);
-  if (p.sink) args.sink = a.sink.make(base + r.sink.begin, vector(s.hq), dl_type(DType::f32), device, 1);
-  args.scale = p.scale;
-  args.softcap = p.softcap;
-  args.causal = p.causal ? 1 : 0;
-  args.window_left = p.window.left.value_or(-1);
-  args.window_right = p.window.right.value_or(-1);
-  args.tile_keys = p.choice.tile_keys;
-  args.tile_order = p.choice.order == TileOrder::any ? ATTEST_ORDER_ANY : p.choice.order == TileOrder::ascending ? ATTEST_ORDER_ASCENDING : ATTEST_ORDER_DESCENDING;
-  args.split_count = p.choice.splits;
-  args.p_type = p.choice.p_type ? abi_type(*p.choice.p_type) : ATTEST_NO_TYPE;
-}
+constexpr size_t kMostDeviceWorkers = 4;  // each holds a context on the device
 
 bool packed(const Layout& l) {
   int64_t expected = 1;
@@ -218,38 +92,146 @@ void read_elements(const uint8_t* from, DType type, int64_t count, std::vector<d
 
 }  // namespace
 
+namespace {
+
+// What stands for the functions of a kernel that runs elsewhere: whether they are there can be asked, and nothing else.
+int32_t elsewhere_supports(const attest_args*, char* reason, size_t size) {
+  std::snprintf(reason, size, "this kernel runs in a worker");
+  return 0;
+}
+attest_status elsewhere_forward(const attest_args*, void*, char* message, size_t size) {
+  std::snprintf(message, size, "this kernel runs in a worker");
+  return ATTEST_FAILED;
+}
+attest_status elsewhere_merge(const attest_state*, const attest_state*, const attest_state*, void*, char* message, size_t size) {
+  std::snprintf(message, size, "this kernel runs in a worker");
+  return ATTEST_FAILED;
+}
+uint64_t elsewhere_capacity(const attest_args*) { return 0; }
+
+// The table of a kernel in a worker, from what the worker told of it.
+struct RemoteTable {
+  wire::Description told;
+  attest_kernel table{};
+
+  explicit RemoteTable(const wire::Description& description) : told(description) {
+    for (auto* text : {told.name, told.version, told.device_name}) {
+      text[wire::kNameBytes - 1] = 0;
+      for (char* c = text; *c != 0; ++c)
+        if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7F) *c = ' ';  // a name is printed
+    }
+    for (uint32_t* n : {&told.type_count, &told.head_width_count, &told.tile_count, &told.split_count, &told.order_count, &told.p_type_count}) *n = std::min(*n, wire::kMostEntries);
+    table.abi_version = ATTEST_ABI_VERSION;
+    table.struct_size = sizeof table;
+    table.name = told.name;
+    table.version = told.version;
+    table.device = told.device;
+    table.features = told.features;
+    table.types = told.types;
+    table.type_count = told.type_count;
+    table.head_widths = told.head_widths;
+    table.head_width_count = told.head_width_count;
+    table.head_width_max = told.head_width_max;
+    table.tiles = told.tiles;
+    table.tile_count = told.tile_count;
+    table.splits = told.splits;
+    table.split_count = told.split_count;
+    table.orders = told.orders;
+    table.order_count = told.order_count;
+    table.p_types = told.p_types;
+    table.p_type_count = told.p_type_count;
+    table.conventions = told.conventions;
+    table.numerics = told.numerics;
+    table.supports = elsewhere_supports;
+    table.forward = elsewhere_forward;
+    table.merge = told.has_merge != 0 ? elsewhere_merge : nullptr;
+    table.workspace_bytes = told.has_workspace != 0 ? elsewhere_capacity : nullptr;
+    table.trace_capacity = told.has_trace != 0 ? elsewhere_capacity : nullptr;
+    table.reentrant = told.reentrant;
+  }
+};
+
+}  // namespace
+
 struct Kernel::Impl {
+  std::shared_ptr<const RemoteTable> remote;  // of an isolated kernel
   const attest_kernel* table = nullptr;
   std::string name;
   std::string device = "cpu";
-  mutable std::mutex mutex;
-  mutable std::vector<std::unique_ptr<Arena>> idle;  // arenas not in use
+  std::string spec;                     // as it was loaded
+  std::optional<Isolation> isolation;
+  std::function<void(const Problem&, const Observation&)> tell_lost;
+  std::shared_ptr<std::mutex> serial = std::make_shared<std::mutex>();
 
-  std::unique_ptr<Arena> take_arena() const {
+  std::mutex mutex;
+  std::condition_variable given_back;
+  std::vector<std::unique_ptr<Place>> idle;
+  size_t busy = 0;
+
+  // A place for one call. The one that this thread had last where it is idle, so that a thread keeps to its worker.
+  std::unique_ptr<Place> take() {
     {
-      std::lock_guard lock(mutex);
+      std::unique_lock lock(mutex);
+      if (isolation && table->device != kDLCPU) given_back.wait(lock, [&] { return !idle.empty() || busy < kMostDeviceWorkers; });
+      ++busy;
       if (!idle.empty()) {
-        auto arena = std::move(idle.back());
-        idle.pop_back();
-        return arena;
+        auto at = std::find_if(idle.begin(), idle.end(), [&](const auto& p) { return p.get() == mine; });
+        if (at == idle.end()) at = idle.end() - 1;
+        auto place = std::move(*at);
+        idle.erase(at);
+        return place;
       }
     }
-    if (table->device == kDLCPU) return cpu_arena();
-    std::string why;
-    auto arena = cuda_arena(why);
-    if (arena == nullptr) throw DeviceError(why);
-    return arena;
+    try {
+      return make();
+    } catch (...) {
+      release(nullptr);
+      throw;
+    }
   }
-  void give_back(std::unique_ptr<Arena> arena) const {
+  // nullptr: it is of no use any more.
+  void release(std::unique_ptr<Place> place) {
     std::lock_guard lock(mutex);
-    idle.push_back(std::move(arena));
+    --busy;
+    mine = place.get();
+    if (place != nullptr) idle.push_back(std::move(place));
+    given_back.notify_one();
   }
-  mutable std::mutex serial;  // held during forward of a kernel that is not reentrant
+  std::unique_ptr<Place> make() const {
+    if (!isolation) return in_process(*table, serial);
+    auto started = Worker::start(spec, *isolation);
+    if (auto* error = std::get_if<LoadError>(&started)) throw Lost(RunStatus::crashed, error->message);
+    return std::move(std::get<std::unique_ptr<Worker>>(started));
+  }
+
+  static thread_local const Place* mine;  // the place that this thread used last; may be gone
 };
+thread_local const Place* Kernel::Impl::mine = nullptr;
+
+namespace {
+
+// A place of `pool` for one call; given back when this ends, unless an exception tells that it is of no use any more.
+template <class Pool>
+class Borrowed {
+ public:
+  explicit Borrowed(Pool& pool) : pool_(pool), place_(pool.take()) {}
+  ~Borrowed() { pool_.release(std::uncaught_exceptions() > exceptions_ ? nullptr : std::move(place_)); }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  Place* operator->() const { return place_.get(); }
+
+ private:
+  Pool& pool_;
+  std::unique_ptr<Place> place_;
+  const int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace
 
 const attest_kernel& Kernel::table() const { return *impl_->table; }
 std::string Kernel::name() const { return impl_->name; }
 std::string Kernel::device() const { return impl_->device; }
+bool Kernel::isolated() const { return impl_->isolation.has_value(); }
 std::vector<std::string> Kernel::built_in() {
 #if ATTEST_HAVE_CUDA
   return {"host", "cuda"};
@@ -266,99 +248,74 @@ Kernel Kernel::from_table(const attest_kernel* table) {
   return k;
 }
 
-namespace {
-
-// Empty, or what is wrong with a plug-in's table.
-std::string table_fault(const attest_kernel& t) {
-  if (t.abi_version != ATTEST_ABI_VERSION)
-    return "has ABI version " + std::to_string(t.abi_version) + ", this attest speaks version " + std::to_string(ATTEST_ABI_VERSION);
-  if (t.struct_size < sizeof(attest_kernel)) return "has a table of " + std::to_string(t.struct_size) + " bytes, expected " + std::to_string(sizeof(attest_kernel));
-  if (t.name == nullptr || t.version == nullptr) return "has no name or version";
-  if (t.supports == nullptr || t.forward == nullptr) return "lacks supports or forward";
-  if (t.device != kDLCPU && t.device != kDLCUDA) return "names device type " + std::to_string(t.device) + ", expected CPU (1) or CUDA (2)";
-  if (t.type_count == 0 || t.types == nullptr) return "lists no types";
-  const std::tuple<const char*, uint32_t, const void*> lists[] = {{"head_widths", t.head_width_count, t.head_widths}, {"tiles", t.tile_count, t.tiles},
-                                                                  {"splits", t.split_count, t.splits}, {"orders", t.order_count, t.orders},
-                                                                  {"p_types", t.p_type_count, t.p_types}};
-  for (const auto& [list, count, entries] : lists)
-    if (count > 0 && entries == nullptr) return std::string("counts ") + std::to_string(count) + " " + list + " but lists none";
-  return "";
-}
-
-std::variant<const attest_kernel*, LoadError> load_plugin(const std::string& spec) {
-  // path or path:name.
-  std::string path = spec, wanted;
-  if (const auto colon = spec.rfind(':'); colon != std::string::npos && !std::filesystem::exists(spec)) {
-    path = spec.substr(0, colon);
-    wanted = spec.substr(colon + 1);
+std::variant<Kernel, LoadError> Kernel::load(const std::string& name, const std::optional<Isolation>& asked) {
+  const std::optional<Isolation> isolation = !asked && is_python(name) ? Isolation{} : asked;
+  if (isolation) {
+    auto started = Worker::start(name, *isolation);
+    if (auto* error = std::get_if<LoadError>(&started)) return *error;
+    auto& worker = std::get<std::unique_ptr<Worker>>(started);
+    const auto remote = std::make_shared<const RemoteTable>(worker->description());
+    if (const std::string fault = table_fault(remote->table); !fault.empty()) return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + name + "' " + fault};
+    Kernel k = from_table(&remote->table);
+    k.impl_->remote = remote;
+    k.impl_->isolation = isolation;
+    k.impl_->spec = name;
+    k.impl_->device = remote->told.device_name;
+    if (is_built_in(name)) k.impl_->name = name;
+    k.impl_->idle.push_back(std::move(worker));
+    return k;
   }
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    std::string known;
-    for (const std::string& name : Kernel::built_in()) known += (known.empty() ? "" : ", ") + name;
-    return LoadError{LoadError::Kind::not_found, "unknown kernel '" + spec + "': no such file, and the built-in kernels are " + known};
-  }
-  if (!std::filesystem::is_regular_file(path, error)) return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "' is not a file"};
-  void* handle = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* why = dlerror();
-    std::string text = why != nullptr ? why : "dlopen failed";
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "' does not load: " + text};
-  }
-  const auto get = reinterpret_cast<attest_kernel_get_fn>(dlsym(handle, ATTEST_KERNEL_SYMBOL));
-  if (get == nullptr) return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "' does not export " ATTEST_KERNEL_SYMBOL};
-  std::string names;
-  for (uint32_t index = 0;; ++index) {
-    const attest_kernel* table = get(index);
-    if (table == nullptr) break;
-    if (const std::string fault = table_fault(*table); !fault.empty())
-      return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "', kernel " + std::to_string(index) + ": " + fault};
-    if (wanted.empty() || wanted == table->name) return table;
-    names += (names.empty() ? "" : ", ") + std::string(table->name);
-  }
-  if (names.empty()) return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "' holds no kernel"};
-  return LoadError{LoadError::Kind::not_found, "plug-in '" + path + "' holds no kernel '" + wanted + "', it has " + names};
-}
-
-}  // namespace
-
-std::variant<Kernel, LoadError> Kernel::load(const std::string& name) {
-  const attest_kernel* table = nullptr;
-  if (name == "host") {
-    table = host_kernel();
-#if ATTEST_HAVE_CUDA
-  } else if (name == "cuda") {
-    table = cuda_kernel();
-#else
-  } else if (name == "cuda") {
-    return LoadError{LoadError::Kind::no_device, "kernel 'cuda' is not in this build: it was configured without CUDA"};
-#endif
-  } else {
-    auto loaded = load_plugin(name);
-    if (auto* error = std::get_if<LoadError>(&loaded)) return *error;
-    table = std::get<const attest_kernel*>(loaded);
-  }
-  Kernel k = from_table(table);
-  if (name == "host" || name == "cuda") k.impl_->name = name;
-  if (table->device == kDLCUDA) {
+  auto found = find_table(name);
+  if (auto* error = std::get_if<LoadError>(&found)) return *error;
+  Kernel k = from_table(std::get<const attest_kernel*>(found));
+  if (is_built_in(name)) k.impl_->name = name;
+  if (k.table().device == kDLCUDA) {
     std::string why;
-    auto arena = cuda_arena(why);
+    const auto arena = cuda_arena(why);
     if (arena == nullptr) return LoadError{LoadError::Kind::no_device, "kernel '" + name + "' needs a CUDA device: " + why};
     k.impl_->device = arena->device();
-    k.impl_->give_back(std::move(arena));
   }
   return k;
 }
 
+Kernel Kernel::alone() const {
+  Kernel k;
+  k.impl_ = std::make_shared<Impl>();
+  k.impl_->remote = impl_->remote;
+  k.impl_->table = impl_->table;
+  k.impl_->name = impl_->name;
+  k.impl_->device = impl_->device;
+  k.impl_->spec = impl_->spec;
+  k.impl_->isolation = impl_->isolation;
+  return k;
+}
+
+std::string Kernel::end_workers() const {
+  if (!isolated()) return "";
+  std::vector<std::unique_ptr<Place>> ending;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    ending.swap(impl_->idle);
+  }
+  std::string wrong;
+  for (const auto& place : ending) {
+    const std::string how = static_cast<Worker&>(*place).end();
+    if (wrong.empty()) wrong = how;
+  }
+  return wrong;
+}
+
+void Kernel::when_lost(std::function<void(const Problem&, const Observation&)> tell) const { impl_->tell_lost = std::move(tell); }
+
 std::string Kernel::refuses(const Problem& problem) const {
   if (std::string why = outside_features(problem, table()); !why.empty()) return why;
-  Arguments a;
-  fill_arguments(problem, {}, nullptr, table().device, has(ATTEST_LSE), a);
-  char reason[256] = "";
-  if (table().supports(&a.args, reason, sizeof reason) != 0) return "";
-  reason[sizeof reason - 1] = 0;
-  return reason[0] != 0 ? reason : "the kernel gives no reason";
+  try {
+    Borrowed kernel(*impl_);
+    const Needs needs = kernel->ask(describe(problem, has(ATTEST_LSE), false));
+    return needs.supported != 0 ? "" : needs.reason;
+  } catch (const Lost&) {
+    return "";  // a run meets it again, and has an Observation to say so
+  }
 }
 
 Observation Kernel::run(const Problem& p, const RunOptions& options) const {
@@ -376,95 +333,59 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
   seen.o.clear();
   seen.lse.clear();
   seen.trace.clear();
-  if (std::string why = refuses(p); !why.empty()) {
+  const auto unsupported = [&](const std::string& why) {
     seen.status = RunStatus::unsupported;
     seen.message = why;
-    return;
-  }
+  };
+  if (const std::string why = outside_features(p, t); !why.empty()) return unsupported(why);
   const Shape& s = p.shape;
   const bool want_lse = options.want_lse && has(ATTEST_LSE);
   const bool want_trace = options.trace && traceable();
 
   // One image of everything, guard bands between; what may change is what outputs, workspace and trace cover.
-  Plan plan;
-  Regions r;
-  const auto bytes_of = [](const Layout& l, int64_t element) { return static_cast<size_t>(l.span() * element); };
-  r.q = plan.add(p.q.storage.size());
-  r.k = plan.add(p.k.storage.size());
-  r.v = plan.add(p.v.storage.size());
-  r.o = plan.add(bytes_of(p.o, size_of(p.type)));
-  if (want_lse) r.lse = plan.add(bytes_of(p.lse, 4));
-  if (p.key_lengths) r.lengths = plan.add(4 * p.key_lengths->size());
-  if (p.mask) r.mask = plan.add(p.mask->storage.size());
-  if (p.bias) r.bias = plan.add(p.bias->storage.size());
-  if (p.sink) r.sink = plan.add(4 * p.sink->size());
-  Arguments a;
-  fill_arguments(p, r, nullptr, t.device, want_lse, a);
-  const uint64_t workspace = t.workspace_bytes != nullptr ? t.workspace_bytes(&a.args) : 0;
-  const uint64_t records = want_trace ? t.trace_capacity(&a.args) : 0;
-  r.workspace = plan.add(workspace);
-  if (want_trace) {
-    r.records = plan.add(records * sizeof(attest_trace_record));
-    r.count = plan.add(8);
-  }
-
+  PlannedCall call = describe(p, want_lse, want_trace);
   try {
-    std::unique_ptr<Arena> arena = impl_->take_arena();
-    uint8_t* base = arena->reserve(plan.size);
-    fill_arguments(p, r, base, t.device, want_lse, a);
-    a.args.workspace = workspace > 0 ? base + r.workspace.begin : nullptr;
-    a.args.workspace_bytes = workspace;
-    if (want_trace) {
-      a.trace = {reinterpret_cast<attest_trace_record*>(base + r.records.begin), records, reinterpret_cast<uint64_t*>(base + r.count.begin)};
-      a.args.trace = &a.trace;
+    Borrowed kernel(*impl_);
+    Needs needs;
+    // A worker that has to tell nothing but yes or no does so when it is called: half the way.
+    if (!isolated() || t.workspace_bytes != nullptr || want_trace) {
+      needs = kernel->ask(call);
+      if (needs.supported == 0) return unsupported(needs.reason);
+      call.asked = 1;
     }
+    place_tensors(call, p, needs);
 
-    thread_local std::vector<uint8_t> before, after;  // images of the arena; kept, since fresh pages cost more than a small run
-    before.assign(plan.size, kGuardByte);
-    const auto put = [&](const Plan::Region& region, const void* data) {
+    thread_local std::vector<uint8_t> before, after;  // images; kept, since fresh pages cost more than a small run
+    before.assign(call.plan.size, kGuardByte);
+    after.resize(call.plan.size);
+    const auto put = [&](const Region& region, const void* data) {
       if (region.bytes > 0) std::memcpy(before.data() + region.begin, data, region.bytes);
     };
-    put(r.q, p.q.storage.data());
-    put(r.k, p.k.storage.data());
-    put(r.v, p.v.storage.data());
-    if (p.key_lengths) put(r.lengths, p.key_lengths->data());
-    if (p.mask) put(r.mask, p.mask->storage.data());
-    if (p.bias) put(r.bias, p.bias->storage.data());
-    if (p.sink) put(r.sink, p.sink->data());
-    if (want_trace) std::memset(before.data() + r.count.begin, 0, 8);
+    put(call.q.region, p.q.storage.data());
+    put(call.k.region, p.k.storage.data());
+    put(call.v.region, p.v.storage.data());
+    if (p.key_lengths) put(call.lengths.region, p.key_lengths->data());
+    if (p.mask) put(call.mask.region, p.mask->storage.data());
+    if (p.bias) put(call.bias.region, p.bias->storage.data());
+    if (p.sink) put(call.sink.region, p.sink->data());
+    if (want_trace) std::memset(before.data() + call.record_count.begin, 0, 8);
 
     // Runs once with outputs filled with `poison`; false where the kernel did not finish.
     const auto run_once = [&](uint8_t poison) {
-      std::memset(before.data() + r.o.begin, poison, r.o.bytes);
-      if (want_lse) std::memset(before.data() + r.lse.begin, poison, r.lse.bytes);
-      if (workspace > 0) std::memset(before.data() + r.workspace.begin, poison, r.workspace.bytes);
-      arena->upload(before.data(), before.size());
-      char message[256] = "";
-      const auto start = std::chrono::steady_clock::now();
-      attest_status status;
-      {
-        std::unique_lock lock(impl_->serial, std::defer_lock);
-        if (t.reentrant == 0) lock.lock();
-        std::optional<ClosedGuards> closed;
-        if (t.device == kDLCPU) closed.emplace(plan, base);
-        status = t.forward(&a.args, arena->stream(), message, sizeof message);
-        arena->synchronise();
-      }
-      seen.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      message[sizeof message - 1] = 0;
-      if (status != ATTEST_OK) {
-        seen.status = status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed;
-        seen.message = message[0] != 0 ? message : "the kernel gives no reason";
-        return false;
-      }
-      after.resize(before.size());
-      arena->download(after.data(), after.size());
-      return true;
+      std::memset(before.data() + call.o.region.begin, poison, call.o.region.bytes);
+      if (want_lse) std::memset(before.data() + call.lse.region.begin, poison, call.lse.region.bytes);
+      if (call.workspace.bytes > 0) std::memset(before.data() + call.workspace.begin, poison, call.workspace.bytes);
+      const Outcome out = kernel->forward(call, before.data(), after.data());
+      seen.seconds = out.seconds;
+      if (out.status == ATTEST_OK) return true;
+      seen.status = out.status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed;
+      seen.message = out.message;
+      return false;
     };
     // Elements that still hold the poison: "o: element 5 of its buffer".
     const auto still_poison = [&](uint8_t poison) {
       std::string where;
-      const auto look = [&](const char* name, const Plan::Region& region, const Layout& l, int64_t bytes) {
+      const auto look = [&](const char* name, const Region& region, const Layout& l, int64_t bytes) {
         for_each_row(l, [&](int64_t index) {
           const uint8_t* row = after.data() + region.begin + static_cast<size_t>(index * bytes);
           for (int64_t n = 0; n < l.extent[3] && where.empty(); ++n)
@@ -472,8 +393,8 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
               where = std::string(name) + ": element " + std::to_string(index + n) + " of its buffer was not written";
         });
       };
-      look("o", r.o, p.o, size_of(p.type));
-      if (want_lse) look("lse", r.lse, p.lse, 4);
+      look("o", call.o.region, p.o, size_of(p.type));
+      if (want_lse) look("lse", call.lse.region, p.lse, 4);
       return where;
     };
 
@@ -486,24 +407,24 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
     }
     if (finished) {
       seen.o.reserve(static_cast<size_t>(s.rows() * s.dv));
-      const auto read = [&](const Plan::Region& region, const Layout& l, DType type, std::vector<double>& values) {
+      const auto read = [&](const Region& region, const Layout& l, DType type, std::vector<double>& values) {
         for_each_row(l, [&](int64_t index) {
           read_elements(after.data() + region.begin + static_cast<size_t>(index * size_of(type)), type, l.extent[3], values);
         });
       };
-      read(r.o, p.o, p.type, seen.o);
+      read(call.o.region, p.o, p.type, seen.o);
       if (want_lse) {
         seen.lse.reserve(static_cast<size_t>(s.rows()));
-        read(r.lse, p.lse, DType::f32, seen.lse);
+        read(call.lse.region, p.lse, DType::f32, seen.lse);
       }
       if (want_trace) {
         uint64_t count = 0;
-        std::memcpy(&count, after.data() + r.count.begin, 8);
-        if (count > records) seen.overrun = "trace: " + std::to_string(count) + " records, capacity " + std::to_string(records);
+        std::memcpy(&count, after.data() + call.record_count.begin, 8);
+        if (count > call.record_capacity) seen.overrun = "trace: " + std::to_string(count) + " records, capacity " + std::to_string(call.record_capacity);
         seen.traced = true;
-        for (uint64_t n = 0; n < std::min(count, records); ++n) {
+        for (uint64_t n = 0; n < std::min(count, call.record_capacity); ++n) {
           attest_trace_record record;
-          std::memcpy(&record, after.data() + r.records.begin + n * sizeof record, sizeof record);
+          std::memcpy(&record, after.data() + call.records.begin + n * sizeof record, sizeof record);
           seen.trace.push_back({record.b, record.h, record.row, record.split, record.sequence, record.key_begin, record.key_end, record.m, record.l, record.scale});
         }
         std::sort(seen.trace.begin(), seen.trace.end(), [](const TraceRecord& x, const TraceRecord& y) {
@@ -513,24 +434,24 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
       if (options.check_memory) {
         // Put back what may change; then nothing may differ.
         const auto restore = [&](size_t begin, size_t bytes) { std::memcpy(after.data() + begin, before.data() + begin, bytes); };
-        const auto restore_rows = [&](const Plan::Region& region, const Layout& l, int64_t size) {
+        const auto restore_rows = [&](const Region& region, const Layout& l, int64_t size) {
           for_each_row(l, [&](int64_t index) { restore(region.begin + static_cast<size_t>(index * size), static_cast<size_t>(l.extent[3] * size)); });
         };
-        restore_rows(r.o, p.o, size_of(p.type));
-        if (want_lse) restore_rows(r.lse, p.lse, 4);
-        restore(r.workspace.begin, r.workspace.bytes);
+        restore_rows(call.o.region, p.o, size_of(p.type));
+        if (want_lse) restore_rows(call.lse.region, p.lse, 4);
+        restore(call.workspace.begin, call.workspace.bytes);
         if (want_trace) {
-          restore(r.records.begin, r.records.bytes);
-          restore(r.count.begin, r.count.bytes);
+          restore(call.records.begin, call.records.bytes);
+          restore(call.record_count.begin, call.record_count.bytes);
         }
         if (std::memcmp(before.data(), after.data(), before.size()) != 0) {
           const auto at = std::mismatch(before.begin(), before.end(), after.begin());
           const auto byte = static_cast<size_t>(at.first - before.begin());
-          const std::pair<const char*, Plan::Region> inputs[] = {{"q", r.q}, {"k", r.k}, {"v", r.v}, {"key_lengths", r.lengths}, {"mask", r.mask}, {"bias", r.bias}, {"sink", r.sink}};
+          const std::pair<const char*, Region> inputs[] = {{"q", call.q.region}, {"k", call.k.region}, {"v", call.v.region}, {"key_lengths", call.lengths.region}, {"mask", call.mask.region}, {"bias", call.bias.region}, {"sink", call.sink.region}};
           for (const auto& [name, region] : inputs)
             if (byte >= region.begin && byte < region.begin + region.bytes) seen.input_change = std::string(name) + ": byte " + std::to_string(byte - region.begin) + " of the input was changed";
           if (seen.input_change.empty()) {
-            const std::pair<const char*, Plan::Region> all[] = {{"q", r.q}, {"k", r.k}, {"v", r.v}, {"o", r.o}, {"lse", r.lse}, {"key_lengths", r.lengths}, {"mask", r.mask}, {"bias", r.bias}, {"sink", r.sink}, {"workspace", r.workspace}, {"trace", r.records}, {"trace count", r.count}};
+            const std::pair<const char*, Region> all[] = {{"q", call.q.region}, {"k", call.k.region}, {"v", call.v.region}, {"o", call.o.region}, {"lse", call.lse.region}, {"key_lengths", call.lengths.region}, {"mask", call.mask.region}, {"bias", call.bias.region}, {"sink", call.sink.region}, {"workspace", call.workspace}, {"trace", call.records}, {"trace count", call.record_count}};
             std::string where = "before the first buffer";
             for (const auto& [name, region] : all)
               if (region.begin > 0 && region.begin <= byte)
@@ -541,79 +462,47 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
         }
       }
     }
-    impl_->give_back(std::move(arena));
+  } catch (const Lost& loss) {
+    seen.status = loss.status;
+    seen.message = loss.what();
+    if (impl_->tell_lost) impl_->tell_lost(p, seen);
   } catch (const DeviceError& e) {
     seen.status = RunStatus::crashed;
     seen.message = e.what();
   } catch (const std::bad_alloc&) {
     seen.status = RunStatus::failed;
-    seen.message = "out of memory for a problem of " + std::to_string(plan.size) + " bytes";
+    seen.message = "out of memory for a problem of " + std::to_string(call.plan.size) + " bytes";
   }
 }
 
 Merged Kernel::merge(const PartialStates& a, const PartialStates& b) const {
-  Merged out;
-  const attest_kernel& t = table();
-  if (t.merge == nullptr) return {RunStatus::unsupported, "the kernel offers no merge", {}};
-  const auto rows = static_cast<int64_t>(a.lse.size());
-  Plan plan;
-  struct State {
-    Plan::Region o, lse;
-    OwnedTensor o_tensor, lse_tensor;
-    attest_state state{};
-  } states[3];
-  for (State& s : states) {
-    s.o = plan.add(a.o.size() * 4);
-    s.lse = plan.add(a.lse.size() * 4);
-  }
+  if (table().merge == nullptr) return {RunStatus::unsupported, "the kernel offers no merge", {}};
+  const PlannedMerge call = describe_merge(static_cast<int64_t>(a.lse.size()), a.width);
+  std::vector<uint8_t> image(call.plan.size, kGuardByte), result(call.plan.size);
+  const auto put = [&](const CallTensor& to, const std::vector<float>& values) {
+    if (!values.empty()) std::memcpy(image.data() + to.region.begin, values.data(), 4 * values.size());
+  };
+  put(call.o[0], a.o);
+  put(call.lse[0], a.lse);
+  put(call.o[1], b.o);
+  put(call.lse[1], b.lse);
+  Merged merged;
   try {
-    std::unique_ptr<Arena> arena = impl_->take_arena();
-    uint8_t* base = arena->reserve(plan.size);
-    const DLDataType f32 = dl_type(DType::f32);
-    Layout matrix, vector;
-    matrix.extent = {rows, a.width, 1, 1};
-    matrix.stride = {a.width, 1, 1, 1};
-    vector.extent = {rows, 1, 1, 1};
-    vector.stride = {1, 1, 1, 1};
-    for (State& s : states) {
-      s.state.o = s.o_tensor.make(base + s.o.begin, matrix, f32, t.device, 2);
-      s.state.lse = s.lse_tensor.make(base + s.lse.begin, vector, f32, t.device, 1);
-    }
-    std::vector<uint8_t> image(plan.size, kGuardByte);
-    const auto put = [&](const Plan::Region& region, const std::vector<float>& values) {
-      if (region.bytes > 0) std::memcpy(image.data() + region.begin, values.data(), region.bytes);
-    };
-    put(states[0].o, a.o);
-    put(states[0].lse, a.lse);
-    put(states[1].o, b.o);
-    put(states[1].lse, b.lse);
-    arena->upload(image.data(), image.size());
-    char message[256] = "";
-    attest_status status;
-    {
-      std::unique_lock lock(impl_->serial, std::defer_lock);
-      if (t.reentrant == 0) lock.lock();
-      status = t.merge(&states[0].state, &states[1].state, &states[2].state, arena->stream(), message, sizeof message);
-      arena->synchronise();
-    }
-    message[sizeof message - 1] = 0;
-    if (status != ATTEST_OK) {
-      out.status = status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed;
-      out.message = message[0] != 0 ? message : "the kernel gives no reason";
-    } else {
-      arena->download(image.data(), image.size());
-      out.state.width = a.width;
-      out.state.o.resize(a.o.size());
-      out.state.lse.resize(a.lse.size());
-      if (states[2].o.bytes > 0) std::memcpy(out.state.o.data(), image.data() + states[2].o.begin, states[2].o.bytes);
-      if (states[2].lse.bytes > 0) std::memcpy(out.state.lse.data(), image.data() + states[2].lse.begin, states[2].lse.bytes);
-    }
-    impl_->give_back(std::move(arena));
+    Borrowed kernel(*impl_);
+    const Outcome out = kernel->merge(call, image.data(), result.data());
+    if (out.status != ATTEST_OK) return {out.status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed, out.message, {}};
+  } catch (const Lost& loss) {
+    return {loss.status, loss.what(), {}};
   } catch (const DeviceError& e) {
-    out.status = RunStatus::crashed;
-    out.message = e.what();
+    return {RunStatus::crashed, e.what(), {}};
   }
-  return out;
+  const auto get = [&](const CallTensor& from, size_t count) {
+    std::vector<float> values(count);
+    if (count > 0) std::memcpy(values.data(), result.data() + from.region.begin, 4 * count);
+    return values;
+  };
+  merged.state = {a.width, get(call.o[2], a.o.size()), get(call.lse[2], a.lse.size())};
+  return merged;
 }
 
 Conventions Kernel::conventions() const {

@@ -1,33 +1,35 @@
 // kernel.h: a loaded kernel, Problem in, Observation out.
 //
 // The runner gives the kernel copies of the inputs between guard bands, fills outputs with poison, calls it,
-// synchronises, and reports what was written where. It runs the kernel in this process: a segfault in a
-// plug-in ends the program.
-// Ownership: a Kernel keeps its plug-in loaded for the life of the process. Thread safety: run() may be
-// called from several threads; calls are serialised unless the kernel is reentrant.
+// synchronises, and reports what was written where.
+// A kernel runs in this process, where its segfault ends the program, or isolated: in worker processes, one for each
+// thread that calls it. A worker that crashes, hangs or takes too much memory is an Observation with the status crashed or
+// timed_out, and the next call gets a new one; what the parent holds, the problem above all, is out of its reach. What a
+// kernel did to its worker without ending it (a heap written over) may show in a later call: alone() tells who it was.
+// Ownership: a Kernel keeps its plug-in loaded for the life of the process; workers end with the last copy of it.
+// Thread safety: run() may be called from several threads; in this process calls are serialised unless the kernel is
+// reentrant.
 //
 // Example:
 //     auto host = Kernel::load("host").value();
 //     Observation seen = host.run(problem, {.trace = true});
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "kernel/abi/attest_kernel.h"
+#include "kernel/runner/isolation.h"
+#include "kernel/runner/plugin.h"
 #include "reference/numerics.h"
 #include "reference/observation.h"
 #include "reference/problem.h"
 
 namespace attest {
-
-// Why a kernel could not be loaded; one line.
-struct LoadError {
-  enum class Kind { not_found, bad_plugin, no_device } kind;
-  std::string message;
-};
 
 struct RunOptions {
   bool trace = false;        // ask for a trace if the kernel gives one
@@ -50,8 +52,9 @@ struct Merged {
 
 class Kernel {
  public:
-  // "host", "cuda", the path of a plug-in, or path:name where it holds several.
-  static std::variant<Kernel, LoadError> load(const std::string& name);
+  // "host", "cuda", the path of a plug-in, path:name where it holds several, or file.py:function. With `isolation` none
+  // of its code runs in this process; a Python function runs in a worker in any case.
+  static std::variant<Kernel, LoadError> load(const std::string& name, const std::optional<Isolation>& isolation = {});
   // All built-in kernels present in this build, whether or not their device is there.
   static std::vector<std::string> built_in();
   // A kernel from a table that is already in memory (tests, fuzz targets).
@@ -62,6 +65,15 @@ class Kernel {
   std::string device() const;  // "cpu", or the name of the GPU
   bool has(attest_feature f) const { return (table().features & f) != 0; }
   bool traceable() const { return table().trace_capacity != nullptr; }
+  bool isolated() const;
+
+  // The same isolated kernel with workers of its own, that have made no call yet.
+  Kernel alone() const;
+  // Lets the workers that are idle end, as a program ends. What was wrong with that, "" if nothing.
+  std::string end_workers() const;
+  // Called in the thread whose worker was lost, with what it was asked to run; nullptr: nothing is called. Set it while no
+  // call is made.
+  void when_lost(std::function<void(const Problem&, const Observation&)> tell) const;
 
   // Empty if the kernel takes this problem, otherwise its reason.
   std::string refuses(const Problem& problem) const;

@@ -1,0 +1,45 @@
+// place.h: where a kernel runs: in this process, or in a worker process of its own.
+//
+// A Place serves one call at a time. The image of a call is laid out by its plan; forward copies it to the kernel's
+// memory, calls the kernel, waits for it, and copies everything back.
+// Errors: DeviceError with the driver's words. Lost: the kernel took its process with it, or did not answer; the Place
+// is of no use any more.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "kernel/runner/call.h"
+#include "reference/observation.h"
+
+namespace attest {
+
+struct Lost : std::runtime_error {
+  Lost(RunStatus status, const std::string& what) : std::runtime_error(what), status(status) {}
+  RunStatus status;  // crashed or timed_out
+};
+
+class Place {
+ public:
+  virtual ~Place() = default;
+  virtual Needs ask(const PlannedCall& call) = 0;  // of the call, nothing but its description is read
+  // `image` and `result` have call.plan.size bytes; `result` is filled only where the status is ATTEST_OK.
+  virtual Outcome forward(const PlannedCall& call, const uint8_t* image, uint8_t* result) = 0;
+  virtual Outcome merge(const PlannedMerge& call, const uint8_t* image, uint8_t* result) = 0;
+};
+
+// What both kinds of place do once the image lies where they have it.
+Needs ask_kernel(const attest_kernel& table, const PlannedCall& call);
+
+class Arena;
+// Calls forward or merge on the image that lies in `arena`, and waits. `serial` is held during a call of a kernel that is
+// not reentrant.
+Outcome call_forward(const attest_kernel& table, const PlannedCall& call, uint8_t* base, Arena& arena, std::mutex& serial);
+Outcome call_merge(const attest_kernel& table, const PlannedMerge& call, uint8_t* base, Arena& arena, std::mutex& serial);
+
+// In this process. `serial` is shared by all places of one kernel. Throws DeviceError where there is no such device.
+std::unique_ptr<Place> in_process(const attest_kernel& table, std::shared_ptr<std::mutex> serial);
+
+}  // namespace attest
