@@ -222,17 +222,27 @@ TEST_F(Command, a_plug_in_that_crashes_is_a_finding_and_the_run_goes_on) {
 
   // What the journal has: where the run was, and every call that was lost, in a file.
   std::istringstream lines(contents(folder_ / "out/journal.jsonl"));
-  json last, lost;
+  json lost;
+  std::map<std::string, std::pair<uint64_t, uint64_t>> open;  // batches that have begun and not ended: one for each thread
   int64_t begun = 0, ended = 0;
   for (std::string line; std::getline(lines, line);) {
     const json entry = json::parse(line);
     begun += entry.contains("begins");
     ended += entry.contains("ends");
-    if (entry.contains("begins")) last = entry["begins"];
+    for (const char* edge : {"begins", "ends"}) {
+      if (!entry.contains(edge)) continue;
+      const json& batch = entry[edge];
+      const std::string name = batch["property"].get<std::string>() + batch["first"].dump();
+      if (*edge == 'b') open[name] = {batch["first"], batch["last"]};
+      else EXPECT_EQ(open.erase(name), 1u) << line;
+    }
     if (!entry.contains("lost")) continue;
     lost = entry["lost"];
     EXPECT_EQ(lost["seed"], 1);
-    EXPECT_EQ(lost["property"], last["property"]);
+    const auto index = lost["index"].get<uint64_t>();
+    EXPECT_TRUE(std::any_of(open.begin(), open.end(), [&](const auto& batch) {
+      return batch.first.rfind(lost["property"].get<std::string>(), 0) == 0 && index >= batch.second.first && index < batch.second.second;
+    })) << line;
     EXPECT_TRUE(fs::exists(folder_ / lost["file"].get<std::string>())) << lost;
   }
   EXPECT_GT(begun, 1);
