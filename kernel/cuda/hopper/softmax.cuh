@@ -1,0 +1,150 @@
+// softmax.cuh: the online softmax of a warpgroup's tile of scores.
+//
+// A thread holds parts of two rows (matrix_multiply.cuh), its quad (4 neighbouring threads) the whole of them. Per
+// row: the running maximum m of the raw dot products x, and the sum l of exponentials. With c = scale * log2(e) > 0
+// and M = round(m*c), one and the same rounded M is the reference point of every exponential, exp2(x*c - M), and of
+// every rescale, exp2(M_old - M_new). While m = -inf the reference point is 0: every exponential is then exp2(-inf),
+// and -inf - -inf is never formed. fmaxf passes over NaN; a NaN score makes l NaN, which the epilogue sees.
+// Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax" (2018).
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "kernel/cuda/hopper/visible_keys.cuh"
+
+namespace attest::hopper {
+
+constexpr int kRowsPerThread = 2;
+// At |M| of this size the rounding of m*c, up to 2^-4 in the exponent, is still harmless; above, exact_rows.cuh.
+constexpr float kLargestReference = 0x1p20f;
+
+// PTX ISA, "ex2": at most 2 ulp, subnormal results flushed.
+__device__ inline float exp2_approximate(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ inline float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+__device__ inline float quad_sum(float x) {
+  x += __shfl_xor_sync(~0u, x, 1);
+  return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+// Element i of a thread's part of a tile belongs to row row_of(i) of its two and to column column_of(i), counted
+// from the thread's first column 2 * (lane % 4).
+__host__ __device__ constexpr int row_of(int i) { return (i >> 1) & 1; }
+__host__ __device__ constexpr int column_of(int i) { return (i >> 2) * 8 + (i & 1); }
+
+// Scores of keys outside [first[r], end[r]) become -inf. `key` is the key of the thread's first column.
+template <int Count>
+__device__ inline void hide(float (&scores)[Count], int key, const int (&first)[kRowsPerThread],
+                            const int (&end)[kRowsPerThread]) {
+  const int from[] = {first[0] - key, first[1] - key}, until[] = {end[0] - key, end[1] - key};
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    const bool visible = column_of(i) >= from[row_of(i)] && column_of(i) < until[row_of(i)];
+    scores[i] = visible ? scores[i] : -INFINITY;
+  }
+}
+
+struct RowFactors {
+  float of_row[kRowsPerThread];
+};
+
+class OnlineSoftmax {
+ public:
+  __device__ explicit OnlineSoftmax(float scale_log2e) : c_(scale_log2e) {}
+
+  // Takes in one tile: `scores` holds raw dot products and becomes the exponentials P. Returns the factor that O
+  // must be scaled by.
+  template <int Count>
+  __device__ RowFactors take(float (&scores)[Count]) {
+    float most[kRowsPerThread][2], reference[kRowsPerThread], part[kRowsPerThread][2] = {};
+    RowFactors factors;
+#pragma unroll
+    for (int r = 0; r < kRowsPerThread; ++r) most[r][0] = maximum_[r], most[r][1] = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) most[row_of(i)][i & 1] = fmaxf(most[row_of(i)][i & 1], scores[i]);
+#pragma unroll
+    for (int r = 0; r < kRowsPerThread; ++r) {
+      const float before = maximum_[r] * c_;
+      maximum_[r] = quad_max(fmaxf(most[r][0], most[r][1]));
+      reference[r] = maximum_[r] == -INFINITY ? 0.0f : __fmul_rn(maximum_[r], c_);
+      factors.of_row[r] = exp2_approximate(before - reference[r]);
+    }
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      scores[i] = exp2_approximate(__fmaf_rn(scores[i], c_, -reference[row_of(i)]));
+      part[row_of(i)][i & 1] += scores[i];
+    }
+#pragma unroll
+    for (int r = 0; r < kRowsPerThread; ++r)
+      sum_[r] = __fmaf_rn(sum_[r], factors.of_row[r], part[r][0] + part[r][1]);
+    return factors;
+  }
+
+  // Joins the sums of the quad; once, after the last tile.
+  __device__ void finish() {
+#pragma unroll
+    for (int r = 0; r < kRowsPerThread; ++r) sum_[r] = quad_sum(sum_[r]);
+  }
+
+  __device__ float sum(int r) const { return sum_[r]; }
+  __device__ float reciprocal_sum(int r) const { return sum_[r] > 0 ? __frcp_rn(sum_[r]) : 0.0f; }
+  __device__ bool seen_nothing(int r) const { return maximum_[r] == -INFINITY; }
+
+  // Whether the arithmetic above was exact enough for this row. False for NaN and +inf scores too.
+  __device__ bool trustworthy(int r) const {
+    const bool ordinary = fabsf(maximum_[r] * c_) < kLargestReference || seen_nothing(r);
+    return ordinary && sum_[r] < INFINITY;
+  }
+
+  // scale*m + ln l, with l taken from its reference point M to the true maximum: ln2 * (log2 l - (m*c - M)).
+  __device__ float log_sum_exp(int r, float scale) const {
+    if (seen_nothing(r)) return -INFINITY;
+    const float residue = __fmaf_rn(maximum_[r], c_, -__fmul_rn(maximum_[r], c_));
+    return __fmaf_rn(scale, maximum_[r], 0.693147180559945f * (log2f(sum_[r]) - residue));
+  }
+
+ private:
+  float c_;
+  float maximum_[kRowsPerThread] = {-INFINITY, -INFINITY};
+  float sum_[kRowsPerThread] = {0, 0};
+};
+
+// Two numbers rounded to nearest, the first in the low half.
+template <class T>
+__device__ inline uint32_t pack(float low, float high);
+template <>
+__device__ inline uint32_t pack<__half>(float low, float high) {
+  uint32_t both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+template <>
+__device__ inline uint32_t pack<__nv_bfloat16>(float low, float high) {
+  uint32_t both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
+template <class T, int Count>
+__device__ inline void round_to(uint32_t (&p)[Count / 2], const float (&exponentials)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count / 2; ++i) p[i] = pack<T>(exponentials[2 * i], exponentials[2 * i + 1]);
+}
+
+template <int Count>
+__device__ inline void scale_rows(float (&o)[Count], const RowFactors& factors) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) o[i] *= factors.of_row[row_of(i)];
+}
+
+}  // namespace attest::hopper

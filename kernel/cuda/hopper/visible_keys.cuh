@@ -1,0 +1,50 @@
+// visible_keys.cuh: which keys a query sees, and what that means for a tile.
+//
+// Causal mask, window and key lengths together leave each query an interval of keys: query i stands at key position
+// i + keys - queries (bottom right; `keys` is the batch's key length) and sees from position - left to
+// position + right, both included. A tile that lies inside the interval of all its queries needs no test.
+#pragma once
+
+#include <cstdint>
+
+#include "kernel/cuda/hopper/arguments.cuh"
+
+namespace attest::hopper {
+
+constexpr int kUnlimited = 1 << 30;   // a window side that hides nothing
+constexpr int kLargestExtent = 1 << 28;  // of queries and keys, so that positions never overflow
+
+struct VisibleKeys {
+  int keys, offset, left, right;
+
+  __device__ VisibleKeys(const Arguments& a, int batch)
+      : keys(a.key_lengths ? a.key_lengths[batch * a.key_lengths_stride] : a.keys),
+        offset(keys - a.queries),
+        left(a.window_left),
+        right(a.window_right) {}
+
+  // The interval [first, end) of query `row`; empty where end <= first.
+  __device__ int first(int row) const { return max(0, row + offset - left); }
+  __device__ int end(int row) const { return min(keys, row + offset + right + 1); }
+};
+
+// The tiles of `KeyRows` keys that queries [row_begin, row_end) need: [begin, end).
+template <int KeyRows>
+struct TileRange {
+  int begin, end;                    // tiles with a visible key
+  int unmasked_from, unmasked_until;  // keys that every one of these queries sees
+
+  __device__ TileRange(const VisibleKeys& visible, int row_begin, int row_end) {
+    const int from = visible.first(row_begin), until = visible.end(row_end - 1);
+    begin = from / KeyRows;
+    end = until > from ? (until + KeyRows - 1) / KeyRows : begin;
+    unmasked_from = visible.first(row_end - 1);
+    unmasked_until = visible.end(row_begin);
+  }
+  __device__ bool empty() const { return begin >= end; }
+  __device__ bool needs_mask(int tile) const {
+    return tile * KeyRows < unmasked_from || (tile + 1) * KeyRows > unmasked_until;
+  }
+};
+
+}  // namespace attest::hopper
