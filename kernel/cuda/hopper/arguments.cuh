@@ -24,7 +24,8 @@ enum class Pass : int { main, clean_values };
 
 // What became of a row; bit 0 and bit 1 of the state of a strip of 16 rows say which kinds it holds.
 enum RowState : uint8_t { kDone = 0, kValuesNotFinite = 1, kNeedsExact = 2 };
-constexpr int kStripRows = 16;
+constexpr int kStripRows = 16;      // of a warp
+constexpr int kWarpgroupRows = 64;  // of a consumer warpgroup
 
 struct Arguments {
   CUtensorMap q_map, k_map, v_map;
@@ -46,8 +47,10 @@ struct Arguments {
   int strips;            // per head
   uint8_t* warp_state;   // [main_warps]: the kinds of rows that each consumer warp of the main pass left behind
   int main_warps;
-  // Order of work: blocks of queries of `section_heads` heads at a time, so that their K and V stay in L2.
-  int blocks, section_heads, longest_first;
+  // Order of work (schedule.cuh): blocks of queries per head, heads per section, and the counter of places handed out,
+  // null where they go in turn.
+  int blocks, section_heads;
+  int* next_place;
 };
 
 // Whether the main pass left rows of one of these kinds anywhere. For all threads of a block together.

@@ -46,17 +46,19 @@ struct Shared {
   alignas(1024) char q[Tile::query_rows * Tile::width * 2];
   alignas(1024) char k[Tile::stages][Tile::key_rows * Tile::width * 2];
   alignas(1024) char v[Tile::stages][Tile::key_rows * Tile::width * 2];
-  TransferBarrier q_full, q_free, k_full[Tile::stages], k_free[Tile::stages], v_full[Tile::stages], v_free[Tile::stages];
+  TransferBarrier q_full[Tile::consumers], q_free[Tile::consumers];  // each warpgroup's queries by themselves
+  TransferBarrier k_full[Tile::stages], k_free[Tile::stages], v_full[Tile::stages], v_free[Tile::stages];
+  WorkQueue queue;
 };
 
-// A place in the ring of tiles, and the parity of the barriers' phase there.
+// The number of a tile in the stream of tiles of this thread block: its place in the ring, and the parity of the
+// barriers' phase there.
 template <int Stages>
 struct RingPosition {
-  int stage = 0;
-  uint32_t parity = 0;
-  __device__ void next() {
-    if (++stage == Stages) stage = 0, parity ^= 1;
-  }
+  int number = 0;
+  __device__ int stage() const { return number % Stages; }
+  __device__ uint32_t parity() const { return number / Stages & 1; }
+  __device__ void next() { ++number; }
 };
 
 constexpr int kTurnBarriers = 3;  // named barriers 1 to 3 (Turn); the next ones belong to one warpgroup each
@@ -72,62 +74,80 @@ __device__ inline bool holds_rows_to_clean(const Arguments& a, const Work& work)
   return any;
 }
 
-// Calls body(work, rows' visible keys, tiles) for every block of queries of this thread block in this pass.
-template <class Tile, class Body>
-__device__ inline void for_each_block(const Arguments& a, const Body& body) {
-  const Schedule schedule(a);
+template <class Tile>
+struct Block {
   Work work;
-  for (int round = 0; round < schedule.rounds(); ++round) {
-    if (!schedule.find(round, work)) continue;
-    if (a.pass == Pass::clean_values && !holds_rows_to_clean<Tile>(a, work)) continue;
-    const VisibleKeys visible(a, work.batch);
-    const int row = work.block * Tile::query_rows;
-    body(work, visible, TileRange<Tile::key_rows>(visible, row, min(row + Tile::query_rows, a.queries)));
-  }
-}
+  VisibleKeys visible;
+  TileRange<Tile::key_rows> tiles;
 
-// The producer: keeps the ring full. K runs one tile ahead of V, as the consumers do.
+  __device__ Block(const Arguments& a, const Work& w)
+      : work(w), visible(a, key_length(a, w.batch)), tiles(visible, first_row(), min(first_row() + Tile::query_rows, a.queries)) {}
+  __device__ int first_row() const { return work.block * Tile::query_rows; }
+};
+
+// The producer: draws blocks of queries and keeps the ring full. K runs one tile ahead of V, as the consumers do.
+// One thread does this with the copy engine; in the second pass the whole warpgroup, which cleans V on the way.
 template <class Tile, class T>
 __device__ inline void produce(const Arguments& a, Shared<Tile>& shared, int thread) {
   RingPosition<Tile::stages> keys_at, values_at;
   uint32_t q_parity = 0;
-  for_each_block<Tile>(a, [&](const Work& work, const VisibleKeys&, const TileRange<Tile::key_rows>& tiles) {
-    if (tiles.empty()) return;
+  int pushed = 0;
+
+  const auto load = [&](const Block<Tile>& block) {
+    const Work& work = block.work;
     const int key_head = work.head / a.heads_per_key_head;
     const auto load_keys = [&](int tile) {
-      shared.k_free[keys_at.stage].wait(keys_at.parity ^ 1);
+      shared.k_free[keys_at.stage()].wait(keys_at.parity() ^ 1);
       if (thread == 0)
-        copy_tile<Tile::key_rows, Tile::width>(shared.k[keys_at.stage], &a.k_map, shared.k_full[keys_at.stage],
+        copy_tile<Tile::key_rows, Tile::width>(shared.k[keys_at.stage()], &a.k_map, shared.k_full[keys_at.stage()],
                                                tile * Tile::key_rows, key_head * a.k_head_step,
                                                work.batch * a.k_batch_step);
       keys_at.next();
     };
     const auto load_values = [&](int tile) {
-      shared.v_free[values_at.stage].wait(values_at.parity ^ 1);
+      shared.v_free[values_at.stage()].wait(values_at.parity() ^ 1);
       if (a.pass == Pass::clean_values) {
         const T* values = static_cast<const T*>(a.v.data) + work.batch * a.v.batch + key_head * a.v.head;
-        copy_finite_values<T, Tile::key_rows, Tile::width>(shared.v[values_at.stage], values, a.v.row,
+        copy_finite_values<T, Tile::key_rows, Tile::width>(shared.v[values_at.stage()], values, a.v.row,
                                                            tile * Tile::key_rows, a.keys, a.value_width, thread);
         meet_warpgroup(0);
-        if (thread == 0) shared.v_full[values_at.stage].arrive();
+        if (thread == 0) shared.v_full[values_at.stage()].arrive();
       } else {
-        copy_tile<Tile::key_rows, Tile::width>(shared.v[values_at.stage], &a.v_map, shared.v_full[values_at.stage],
+        copy_tile<Tile::key_rows, Tile::width>(shared.v[values_at.stage()], &a.v_map, shared.v_full[values_at.stage()],
                                                tile * Tile::key_rows, key_head * a.v_head_step,
                                                work.batch * a.v_batch_step);
       }
       values_at.next();
     };
+
+    const auto& tiles = block.tiles;
     load_keys(tiles.end - 1);
-    shared.q_free.wait(q_parity ^ 1);
-    if (thread == 0)
-      copy_tile<Tile::query_rows, Tile::width>(shared.q, &a.q_map, shared.q_full, work.block * Tile::query_rows,
-                                               work.head * a.q_head_step, work.batch * a.q_batch_step);
+#pragma unroll
+    for (int group = 0; group < Tile::consumers; ++group) {
+      shared.q_free[group].wait(q_parity ^ 1);
+      if (thread == 0)
+        copy_tile<kWarpgroupRows, Tile::width, Tile::query_rows>(
+            shared.q + group * kWarpgroupRows * kPanelRowBytes, &a.q_map, shared.q_full[group],
+            block.first_row() + group * kWarpgroupRows, work.head * a.q_head_step, work.batch * a.q_batch_step);
+    }
     q_parity ^= 1;
     for (int tile = tiles.end - 1; tile >= tiles.begin; --tile) {
       if (tile > tiles.begin) load_keys(tile - 1);
       load_values(tile);
     }
-  });
+  };
+
+  for (int place = blockIdx.x; place < places(a);) {
+    const int next = next_place(a, place);
+    const Work work = work_at(a, place);
+    if (a.pass == Pass::main || holds_rows_to_clean<Tile>(a, work)) {
+      if (thread == 0) shared.queue.push(pushed++, place);
+      const Block<Tile> block(a, work);
+      if (!block.tiles.empty()) load(block);
+    }
+    place = next;
+  }
+  if (thread == 0) shared.queue.push(pushed, WorkQueue::kEnd);
 }
 
 // S = Q K^T for the 64 queries that start at `q` (panels of query_rows rows).
@@ -179,7 +199,7 @@ __device__ inline void transpose_over_quad(uint32_t (&w)[4], int lane) {
   }
 }
 
-// Writes O / l, LSE and the state of this thread's rows: `row` of the head, and the one 8 below it. Returns the kinds
+// Writes O / l, LSE and the state of this thread's rows: `row` of the head, and the one kRowDistance below it. Returns the kinds
 // of states (bits) among the rows of the warp.
 template <class Tile, class T>
 __device__ inline unsigned finish_rows(const Arguments& a, const Work& work, const float (&o)[Tile::width / 2],
@@ -188,7 +208,7 @@ __device__ inline unsigned finish_rows(const Arguments& a, const Work& work, con
   unsigned kinds = 0;
 #pragma unroll
   for (int r = 0; r < kRowsPerThread; ++r) {
-    const int this_row = row + 8 * r;
+    const int this_row = row + kRowDistance * r;
     const bool exists = this_row < a.queries;
     uint8_t* state = a.row_state + head_index * a.queries + this_row;
 
@@ -234,90 +254,143 @@ __device__ inline unsigned finish_rows(const Arguments& a, const Work& work, con
   return kinds;
 }
 
-// A consumer warpgroup: the online softmax over the tiles of its 64 queries.
+// Rows that see no key: O = 0, LSE = -inf.
+template <class Tile, class T>
+__device__ inline void finish_empty_rows(const Arguments& a, const Work& work, int row, int lane) {
+  if (a.pass != Pass::main) return;
+  const int64_t head_index = int64_t{work.batch} * a.query_heads + work.head;
+#pragma unroll
+  for (int r = 0; r < kRowsPerThread; ++r) {
+    const int this_row = row + kRowDistance * r;
+    if (this_row >= a.queries) continue;
+    T* out = static_cast<T*>(a.o.data) + work.batch * a.o.batch + work.head * a.o.head + this_row * a.o.row;
+    for (int column = lane % 4 * 8; column < a.value_width; column += 32)
+      *reinterpret_cast<uint4*>(out + column) = uint4{};
+    if (lane % 4 == 0) {
+      a.row_state[head_index * a.queries + this_row] = kDone;
+      if (a.lse) a.lse[work.batch * a.lse_batch + work.head * a.lse_head + this_row * a.lse_row] = -INFINITY;
+    }
+  }
+  if (lane == 0 && row < a.queries) a.strip_state[head_index * a.strips + row / kStripRows] = 0;
+}
+
+// A consumer warpgroup: the online softmax over the tiles of its 64 queries. The tiles of one block of queries after
+// another form one stream: the first scores of the next block are issued before the last product of this one.
 template <class Tile, class T>
 __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int group, int thread) {
-  const int lane = thread % 32, warp_row = group * 64 + thread / 32 * 16;
-  char* const queries = shared.q + group * 64 * kPanelRowBytes;
+  const int lane = thread % 32, thread_row = group * kWarpgroupRows + thread / 32 * kStripRows + lane / 4;
+  char* const queries = shared.q + group * kWarpgroupRows * kPanelRowBytes;
   const Turn<Tile::consumers> turn(group);
   const auto take_turn = [&] { if constexpr (Tile::take_turns) turn.take(); };
   const auto pass_turn = [&] { if constexpr (Tile::take_turns) turn.pass(); };
   const auto release = [&](TransferBarrier& barrier) { if (lane == 0) barrier.arrive(); };
 
-  RingPosition<Tile::stages> at;
+  float s[Tile::key_rows / 2], o[Tile::width / 2] = {};
+  uint32_t p[Tile::key_rows / 4];
+  RowFactors factors;
+  OnlineSoftmax softmax(a.scale_log2e);
+  RingPosition<Tile::stages> at;  // the tile whose scores come next or are being taken in
   uint32_t q_parity = 0;
   unsigned kinds = 0;
-  for_each_block<Tile>(a, [&](const Work& work, const VisibleKeys& visible, const TileRange<Tile::key_rows>& tiles) {
-    const int row = work.block * Tile::query_rows + warp_row + lane / 4;
-    const int first[] = {visible.first(row), visible.first(row + 8)}, end[] = {visible.end(row), visible.end(row + 8)};
-    OnlineSoftmax softmax(a.scale_log2e);
-    float o[Tile::width / 2] = {};
+  int popped = 0;
 
-    if (!tiles.empty()) {
-      float s[Tile::key_rows / 2];
-      uint32_t p[Tile::key_rows / 4];
-      RowFactors factors;
-      int tile = tiles.end - 1;
-      const auto take_scores = [&] {
-        if (tiles.needs_mask(tile)) hide(s, tile * Tile::key_rows + lane % 4 * 2, first, end);
-        factors = softmax.take(s);
-      };
+  struct {
+    int place, first_row, keys;  // its place in the order of work, its first query, the batch's key length
+    int tile, last_tile;         // tiles go down to last_tile
+  } block = {};
 
-      shared.q_full.wait(q_parity);
-      q_parity ^= 1;
-      if (a.negative_scale) negate_queries<Tile>(queries, group + 1, thread);
-
-      shared.k_full[at.stage].wait(at.parity);
-      products::open();
-      start_scores<Tile, T>(s, queries, shared.k[at.stage]);
-      products::close();
-      products::wait_for_all_but<0>();
-      pin(s);
-      release(shared.k_free[at.stage]);
-      take_scores();
-      round_to<T>(p, s);
-
-      while (--tile >= tiles.begin) {
-        const RingPosition<Tile::stages> before = at;
-        at.next();
-        shared.k_full[at.stage].wait(at.parity);
-        take_turn();
-        products::open();
-        start_scores<Tile, T>(s, queries, shared.k[at.stage]);
-        products::close();
-        if constexpr (Tile::rescale_early) scale_rows(o, factors);
-        shared.v_full[before.stage].wait(before.parity);
-        products::open();
-        start_weighted_values<Tile, T>(o, p, shared.v[before.stage]);
-        products::close();
-        pass_turn();
-        products::wait_for_all_but<1>();
-        pin(s);
-        release(shared.k_free[at.stage]);
-        take_scores();
-        products::wait_for_all_but<0>();
-        pin(o);
-        release(shared.v_free[before.stage]);
-        pin(s);
-        round_to<T>(p, s);
-        if constexpr (!Tile::rescale_early) scale_rows(o, factors);
+  // Goes on to the next block with a visible key; blocks without any are finished on the way. False at the end.
+  const auto next_block = [&] {
+    for (;;) {
+      const int place = shared.queue.pop(popped++, lane);
+      if (place == WorkQueue::kEnd) return false;
+      const Block<Tile> next(a, work_at(a, place));
+      if (!next.tiles.empty()) {
+        block = {place, next.first_row(), next.visible.keys, next.tiles.end - 1, next.tiles.begin};
+        return true;
       }
+      finish_empty_rows<Tile, T>(a, next.work, next.first_row() + thread_row, lane);
+    }
+  };
+  const auto wait_for_queries = [&] {
+    shared.q_full[group].wait(q_parity);
+    q_parity ^= 1;
+    if (a.negative_scale) negate_queries<Tile>(queries, group + 1, thread);
+  };
+  const auto issue_scores = [&] {
+    products::open();
+    start_scores<Tile, T>(s, queries, shared.k[at.stage()]);
+    products::close();
+  };
+  const auto take_scores = [&] {
+    pin(s);
+    release(shared.k_free[at.stage()]);
+    if (block.tile == block.last_tile) release(shared.q_free[group]);
+    const VisibleKeys visible(a, block.keys);
+    const int key = block.tile * Tile::key_rows, rows_end = min(block.first_row + Tile::query_rows, a.queries);
+    if (needs_mask(visible, block.first_row, rows_end, key, key + Tile::key_rows))
+      hide(s, key + lane % 4 * 2, visible, block.first_row + thread_row);
+    factors = softmax.take(s);
+  };
+  const auto issue_weighted_values = [&](const RingPosition<Tile::stages>& position) {
+    if constexpr (Tile::rescale_early) scale_rows(o, factors);
+    shared.v_full[position.stage()].wait(position.parity());
+    products::open();
+    start_weighted_values<Tile, T>(o, p, shared.v[position.stage()]);
+    products::close();
+  };
+  const auto finish = [&](int place, OnlineSoftmax& its_softmax) {
+    its_softmax.finish();
+    const Work work = work_at(a, place);
+    kinds |= finish_rows<Tile, T>(a, work, o, its_softmax, work.block * Tile::query_rows + thread_row, lane);
+#pragma unroll
+    for (float& x : o) x = 0;
+  };
 
-      release(shared.q_free);
-      if constexpr (Tile::rescale_early) scale_rows(o, factors);
-      shared.v_full[at.stage].wait(at.parity);
-      products::open();
-      start_weighted_values<Tile, T>(o, p, shared.v[at.stage]);
-      products::close();
+  if (next_block()) {
+    wait_for_queries();
+    shared.k_full[at.stage()].wait(at.parity());
+    issue_scores();
+    products::wait_for_all_but<0>();
+    take_scores();
+    round_to<T>(p, s);
+
+    for (;;) {
+      const int this_place = block.place;
+      OnlineSoftmax this_softmax = softmax;
+      const RingPosition<Tile::stages> this_tile = at;
+      const bool block_ends = block.tile == block.last_tile;
+      if (block_ends) {
+        if (!next_block()) break;
+        wait_for_queries();
+        softmax = OnlineSoftmax(a.scale_log2e);
+      } else {
+        --block.tile;
+      }
+      at.next();
+      shared.k_full[at.stage()].wait(at.parity());
+      take_turn();
+      issue_scores();
+      issue_weighted_values(this_tile);
+      pass_turn();
+      products::wait_for_all_but<1>();
+      take_scores();
       products::wait_for_all_but<0>();
       pin(o);
-      release(shared.v_free[at.stage]);
-      at.next();
+      release(shared.v_free[this_tile.stage()]);
+      if (block_ends) finish(this_place, this_softmax);
+      pin(s);
+      round_to<T>(p, s);
+      if constexpr (!Tile::rescale_early) scale_rows(o, factors);
     }
-    softmax.finish();
-    kinds |= finish_rows<Tile, T>(a, work, o, softmax, row, lane);
-  });
-  if (a.pass == Pass::main && lane == 0) a.warp_state[blockIdx.x * Tile::consumers * 4 + group * 4 + thread / 32] = kinds;
+
+    issue_weighted_values(at);
+    products::wait_for_all_but<0>();
+    pin(o);
+    finish(block.place, softmax);
+  }
+  if (a.pass == Pass::main && lane == 0)
+    a.warp_state[(blockIdx.x * Tile::consumers + group) * 4 + thread / 32] = static_cast<uint8_t>(kinds);
 }
 
 template <class Tile, class T>
@@ -325,19 +398,24 @@ __global__ void __launch_bounds__(Tile::threads, 1) attention(const __grid_const
   extern __shared__ char raw[];
   Shared<Tile>& shared = *reinterpret_cast<Shared<Tile>*>((reinterpret_cast<uintptr_t>(raw) + 1023) / 1024 * 1024);
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0), thread = threadIdx.x % 128;
-  if (a.pass == Pass::clean_values && !anything_left(a, kValuesNotFinite)) return;
 
   if (threadIdx.x == 0) {
     prefetch_map(&a.q_map), prefetch_map(&a.k_map), prefetch_map(&a.v_map);
     constexpr int kConsumerWarps = Tile::consumers * 4;
-    shared.q_full.init(1), shared.q_free.init(kConsumerWarps);
+    for (int i = 0; i < Tile::consumers; ++i) shared.q_full[i].init(1), shared.q_free[i].init(4);
     for (int i = 0; i < Tile::stages; ++i) {
       shared.k_full[i].init(1), shared.k_free[i].init(kConsumerWarps);
       shared.v_full[i].init(1), shared.v_free[i].init(kConsumerWarps);
     }
+    shared.queue.init(kConsumerWarps);
     publish_barriers();
   }
+  if (a.pass == Pass::clean_values) {
+    wait_for_previous_launch();
+    if (!anything_left(a, kValuesNotFinite)) return;
+  }
   __syncthreads();
+  let_next_launch_prepare();
 
   if (warpgroup == 0) {
     shrink_registers_to<Tile::producer_registers>();

@@ -59,6 +59,11 @@ __device__ inline void announce(int id, int threads) {
   asm volatile("barrier.cta.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// Between launches that follow each other: lets the next one be set up while this one runs, and waits until the
+// previous one has ended and its writes are visible. PTX ISA: "griddepcontrol".
+__device__ inline void let_next_launch_prepare() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ inline void wait_for_previous_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
 // Turns of `Groups` warpgroups around a ring: while one issues matrix products, the others do arithmetic.
 template <int Groups>
 class Turn {

@@ -31,14 +31,14 @@ __device__ inline void copy_panel(void* panel, const CUtensorMap* map, TransferB
       : "memory");
 }
 
-// Starts the copy of a tile of `Rows` x `Columns` elements, panel by panel, and announces its bytes.
-template <int Rows, int Columns>
+// Starts the copy of `Rows` x `Columns` elements into panels of `PanelRows` rows, and announces its bytes.
+template <int Rows, int Columns, int PanelRows = Rows>
 __device__ inline void copy_tile(void* tile, const CUtensorMap* map, TransferBarrier& barrier, int row, int head,
                                  int batch) {
   barrier.arrive_and_expect(Rows * Columns * 2);
 #pragma unroll
   for (int panel = 0; panel < Columns / kPanelColumns; ++panel)
-    copy_panel(static_cast<char*>(tile) + panel * Rows * kPanelRowBytes, map, barrier, panel * kPanelColumns, row, head,
+    copy_panel(static_cast<char*>(tile) + panel * PanelRows * kPanelRowBytes, map, barrier, panel * kPanelColumns, row, head,
                batch);
 }
 

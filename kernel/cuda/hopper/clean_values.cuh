@@ -29,6 +29,7 @@ template <class T, int Rows, int Columns>
 __device__ inline void copy_finite_values(void* tile, const T* values, int64_t row_stride, int first_key, int keys,
                                           int columns, int thread) {
   constexpr int kChunks = Columns / 8;
+#pragma unroll 1
   for (int i = thread; i < Rows * kChunks; i += 128) {
     const int row = i / kChunks, chunk = i % kChunks;
     uint4 v = {};

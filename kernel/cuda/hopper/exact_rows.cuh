@@ -6,6 +6,7 @@
 // a non-finite value at a visible key are written, with NaN: the others were right already.
 #pragma once
 
+#include "kernel/cuda/hopper/barrier.cuh"
 #include "kernel/cuda/hopper/softmax.cuh"
 #include "kernel/cuda/hopper/visible_keys.cuh"
 
@@ -23,7 +24,7 @@ class ExactRow {
  public:
   __device__ ExactRow(const Arguments& a, double* scratch, int batch, int head, int row)
       : a_(a), scratch_(scratch), batch_(batch), head_(head), row_(row) {
-    const VisibleKeys visible(a, batch);
+    const VisibleKeys visible(a, key_length(a, batch));
     first_ = visible.first(row), end_ = visible.end(row);
     q_ = static_cast<const T*>(a.q.data) + batch * a.q.batch + head * a.q.head + row * a.q.row;
     const int key_head = head / a.heads_per_key_head;
@@ -111,6 +112,7 @@ class ExactRow {
 template <class T>
 __global__ void __launch_bounds__(kExactThreads) exact_rows(const __grid_constant__ Arguments a) {
   __shared__ double scratch[kExactThreads];
+  wait_for_previous_launch();
   if (!anything_left(a, kValuesNotFinite | kNeedsExact)) return;
   const int64_t strips = int64_t{a.batches} * a.query_heads * a.strips;
   for (int64_t base = int64_t{blockIdx.x} * kExactThreads; base < strips; base += int64_t{gridDim.x} * kExactThreads) {

@@ -1,6 +1,7 @@
 // launch.cuh: one tile shape's launches, in order: the main pass, the rows with non-finite values, the exact rows.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 
 #include "kernel/cuda/hopper/attention.cuh"
@@ -8,6 +9,18 @@
 #include "kernel/cuda/hopper/prepare.h"
 
 namespace attest::hopper {
+
+// `early`: may be set up while the launch before it still runs; it waits for that one's end itself.
+inline cudaError_t launch_kernel(void (*kernel)(Arguments), int blocks, int threads, int shared_bytes, bool early,
+                                 const Arguments& a, cudaStream_t stream) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = early;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks, config.blockDim = threads, config.dynamicSmemBytes = shared_bytes, config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, a);
+}
 
 template <class Tile, class T>
 attest_status launch(const attest_args& args, const CallShape& shape, cudaStream_t stream, char* message, size_t size) {
@@ -20,16 +33,19 @@ attest_status launch(const attest_args& args, const CallShape& shape, cudaStream
   constexpr int kSharedBytes = sizeof(Shared<Tile>) + 1024;  // the dynamic part starts at any multiple of 16
   if (error == cudaSuccess)
     error = cudaFuncSetAttribute(attention<Tile, T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error == cudaSuccess && a.next_place) error = cudaMemsetAsync(a.next_place, 0, sizeof(int), stream);
   if (error == cudaSuccess) {
-    const int blocks = std::min<int64_t>(multiprocessors, int64_t{a.blocks} * a.query_heads * a.batches);
+    const int blocks = std::min<int64_t>(multiprocessors, places(a));
     a.main_warps = blocks * Tile::consumers * 4;
     a.pass = Pass::main;
-    attention<Tile, T><<<blocks, Tile::threads, kSharedBytes, stream>>>(a);
-    a.pass = Pass::clean_values;
-    attention<Tile, T><<<blocks, Tile::threads, kSharedBytes, stream>>>(a);
-    exact_rows<T><<<multiprocessors, kExactThreads, 0, stream>>>(a);
-    error = cudaGetLastError();
+    error = launch_kernel(attention<Tile, T>, blocks, Tile::threads, kSharedBytes, false, a, stream);
   }
+  if (error == cudaSuccess) {
+    a.pass = Pass::clean_values;
+    error = launch_kernel(attention<Tile, T>, multiprocessors, Tile::threads, kSharedBytes, true, a, stream);
+  }
+  if (error == cudaSuccess)
+    error = launch_kernel(exact_rows<T>, multiprocessors, kExactThreads, 0, true, a, stream);
   if (error == cudaSuccess) return ATTEST_OK;
   std::snprintf(message, size, "could not launch the Hopper kernel: %s", cudaGetErrorString(error));
   return ATTEST_FAILED;

@@ -13,6 +13,7 @@ namespace attest::hopper {
 namespace {
 
 constexpr int64_t kMostWarps = 1024 * 12;   // consumer warps of one launch: multiprocessors x warps
+constexpr int64_t kCounterBytes = 16;       // the counter of places, aligned
 constexpr int64_t kL2BytesForKeys = 32 << 20;  // of K and V that a section of heads may fill
 
 char* address(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
@@ -102,14 +103,15 @@ bool examine(const attest_args& args, CallShape& shape, char* reason, size_t siz
 
 uint64_t workspace_bytes(const CallShape& shape) {
   const uint64_t heads = shape.batches * shape.query_heads, strips = (shape.queries + kStripRows - 1) / kStripRows;
-  return heads * shape.queries + heads * strips + kMostWarps;
+  const uint64_t states = heads * shape.queries + heads * strips + kMostWarps;
+  return (states + kCounterBytes - 1) / kCounterBytes * kCounterBytes + kCounterBytes;
 }
 
 bool prepare(const attest_args& args, const CallShape& shape, const TileSizes& tile, Arguments& a, char* reason,
              size_t size) {
   a = {};
   a.q = operand(*args.q), a.k = operand(*args.k), a.v = operand(*args.v), a.o = operand(*args.o);
-  if (!describe_operand(*args.q, shape.bf16, tile.query_rows, a.q_map, a.q_batch_step, a.q_head_step) ||
+  if (!describe_operand(*args.q, shape.bf16, kWarpgroupRows, a.q_map, a.q_batch_step, a.q_head_step) ||
       !describe_operand(*args.k, shape.bf16, tile.key_rows, a.k_map, a.k_batch_step, a.k_head_step) ||
       !describe_operand(*args.v, shape.bf16, tile.key_rows, a.v_map, a.v_batch_step, a.v_head_step)) {
     std::snprintf(reason, size, "the driver cannot describe Q, K or V to the copy engine");
@@ -137,11 +139,12 @@ bool prepare(const attest_args& args, const CallShape& shape, const TileSizes& t
   a.row_state = static_cast<uint8_t*>(args.workspace);
   a.strip_state = a.row_state + heads * a.queries;
   a.warp_state = a.strip_state + heads * a.strips;
+  if (shape.bounded || args.key_lengths)
+    a.next_place = reinterpret_cast<int*>(a.row_state + workspace_bytes(shape) - kCounterBytes);
   a.blocks = (a.queries + tile.query_rows - 1) / tile.query_rows;
   const int64_t key_head_bytes = shape.keys * (shape.width + shape.value_width) * 2;
   a.section_heads = static_cast<int>(
       std::min<int64_t>(std::max<int64_t>(1, kL2BytesForKeys / key_head_bytes) * a.heads_per_key_head, heads));
-  a.longest_first = shape.bounded || args.key_lengths;
   return true;
 }
 

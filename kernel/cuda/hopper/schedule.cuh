@@ -1,11 +1,14 @@
 // schedule.cuh: which block of queries a thread block works on, and when.
 //
-// One thread block stays on each multiprocessor and walks through its share of the work. Work is ordered in sections of heads
-// whose K and V fit L2 together. Where blocks differ in length (causal, window) the longest come first within a
-// section, and rounds alternate in direction, so that every thread block gets about the same sum.
+// One thread block stays on each multiprocessor. Places in the order of work are handed out by a counter in device
+// memory where blocks differ in length (causal, window, lengths), otherwise in turn. The order goes through sections
+// of heads whose K and V fit L2 together; within a section, where blocks differ, the longest come first. Which thread
+// block computes a row has no influence on its bits.
+// The producer draws places and passes them to the consumers through a queue in shared memory.
 #pragma once
 
 #include "kernel/cuda/hopper/arguments.cuh"
+#include "kernel/cuda/hopper/barrier.cuh"
 
 namespace attest::hopper {
 
@@ -13,39 +16,55 @@ struct Work {
   int block, head, batch;  // block of queries, query head
 };
 
-class Schedule {
- public:
-  __device__ explicit Schedule(const Arguments& a) : a_(a), total_(a.blocks * a.query_heads * a.batches) {}
+__host__ __device__ inline int places(const Arguments& a) { return a.blocks * a.query_heads * a.batches; }
 
-  // This thread block's work number `round`; false where there is none left.
-  __device__ bool find(int round, Work& work) const {
-    const int grid = gridDim.x, turn = round & 1 ? grid - 1 - static_cast<int>(blockIdx.x) : blockIdx.x;
-    const int place = round * grid + turn;
-    if (place >= total_) {
-      work = {};
-      return false;
-    }
-    int head;
-    if (a_.longest_first) {
-      const int section = place / (a_.section_heads * a_.blocks), within = place % (a_.section_heads * a_.blocks);
-      const int first_head = section * a_.section_heads;
-      const int heads = min(a_.section_heads, a_.query_heads * a_.batches - first_head);
-      work.block = a_.blocks - 1 - within / heads;
-      head = first_head + within % heads;
-    } else {
-      work.block = place % a_.blocks;
-      head = place / a_.blocks;
-    }
-    work.head = head % a_.query_heads;
-    work.batch = head / a_.query_heads;
-    return true;
+// The place after `place` for this thread block.
+__device__ inline int next_place(const Arguments& a, int place) {
+  return a.next_place && a.pass == Pass::main ? gridDim.x + atomicAdd(a.next_place, 1) : place + gridDim.x;
+}
+
+__device__ inline Work work_at(const Arguments& a, int place) {
+  int block, head;
+  if (a.next_place) {
+    const int section_places = a.section_heads * a.blocks, section = place / section_places, within = place % section_places;
+    const int first_head = section * a.section_heads;
+    const int heads = min(a.section_heads, a.query_heads * a.batches - first_head);
+    block = a.blocks - 1 - within / heads;
+    head = first_head + within % heads;
+  } else {
+    block = place % a.blocks;
+    head = place / a.blocks;
   }
-  // Rounds in which any thread block has work; a thread block may have none in the last.
-  __device__ int rounds() const { return (total_ + gridDim.x - 1) / gridDim.x; }
+  return {block, head % a.query_heads, head / a.query_heads};
+}
+
+// Two places under way from the producer to the consumers.
+class WorkQueue {
+ public:
+  static constexpr int kEnd = -1;
+  __device__ void init(int consumer_warps) {
+    for (int i = 0; i < kSlots; ++i) full_[i].init(1), free_[i].init(consumer_warps);
+  }
+  // The number-th push, by one thread; the number-th pop, by every thread of every consumer warp.
+  __device__ void push(int number, int place) {
+    const int slot = number % kSlots;
+    free_[slot].wait((number / kSlots + 1) & 1);
+    place_[slot] = place;
+    full_[slot].arrive();
+  }
+  __device__ int pop(int number, int lane) {
+    const int slot = number % kSlots;
+    full_[slot].wait(number / kSlots & 1);
+    const int place = place_[slot];
+    __syncwarp();
+    if (lane == 0) free_[slot].arrive();
+    return place;
+  }
 
  private:
-  const Arguments& a_;
-  int total_;
+  static constexpr int kSlots = 2;
+  int place_[kSlots];
+  TransferBarrier full_[kSlots], free_[kSlots];
 };
 
 }  // namespace attest::hopper

@@ -17,7 +17,7 @@
 
 namespace attest::hopper {
 
-constexpr int kRowsPerThread = 2;
+constexpr int kRowsPerThread = 2, kRowDistance = 8;  // a thread's rows, and how far apart they are
 // At |M| of this size the rounding of m*c, up to 2^-4 in the exponent, is still harmless; above, exact_rows.cuh.
 constexpr float kLargestReference = 0x1p20f;
 
@@ -42,15 +42,15 @@ __device__ inline float quad_sum(float x) {
 __host__ __device__ constexpr int row_of(int i) { return (i >> 1) & 1; }
 __host__ __device__ constexpr int column_of(int i) { return (i >> 2) * 8 + (i & 1); }
 
-// Scores of keys outside [first[r], end[r]) become -inf. `key` is the key of the thread's first column.
+// Scores of invisible keys become -inf. `key` is the key of the thread's first column, `row` its first query.
 template <int Count>
-__device__ inline void hide(float (&scores)[Count], int key, const int (&first)[kRowsPerThread],
-                            const int (&end)[kRowsPerThread]) {
-  const int from[] = {first[0] - key, first[1] - key}, until[] = {end[0] - key, end[1] - key};
+__device__ inline void hide(float (&scores)[Count], int key, const VisibleKeys& visible, int row) {
+  const int from[] = {visible.first(row) - key, visible.first(row + kRowDistance) - key};
+  const int until[] = {visible.end(row) - key, visible.end(row + kRowDistance) - key};
 #pragma unroll
   for (int i = 0; i < Count; ++i) {
-    const bool visible = column_of(i) >= from[row_of(i)] && column_of(i) < until[row_of(i)];
-    scores[i] = visible ? scores[i] : -INFINITY;
+    const bool is_visible = column_of(i) >= from[row_of(i)] && column_of(i) < until[row_of(i)];
+    scores[i] = is_visible ? scores[i] : -INFINITY;
   }
 }
 

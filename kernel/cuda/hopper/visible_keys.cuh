@@ -17,34 +17,34 @@ constexpr int kLargestExtent = 1 << 28;  // of queries and keys, so that positio
 struct VisibleKeys {
   int keys, offset, left, right;
 
-  __device__ VisibleKeys(const Arguments& a, int batch)
-      : keys(a.key_lengths ? a.key_lengths[batch * a.key_lengths_stride] : a.keys),
-        offset(keys - a.queries),
-        left(a.window_left),
-        right(a.window_right) {}
+  __device__ VisibleKeys(const Arguments& a, int key_length)
+      : keys(key_length), offset(key_length - a.queries), left(a.window_left), right(a.window_right) {}
 
   // The interval [first, end) of query `row`; empty where end <= first.
   __device__ int first(int row) const { return max(0, row + offset - left); }
   __device__ int end(int row) const { return min(keys, row + offset + right + 1); }
 };
 
-// The tiles of `KeyRows` keys that queries [row_begin, row_end) need: [begin, end).
+__device__ inline int key_length(const Arguments& a, int batch) {
+  return a.key_lengths ? a.key_lengths[batch * a.key_lengths_stride] : a.keys;
+}
+
+// The tiles of `KeyRows` keys that hold a key visible to one of the queries [row_begin, row_end): [begin, end).
 template <int KeyRows>
 struct TileRange {
-  int begin, end;                    // tiles with a visible key
-  int unmasked_from, unmasked_until;  // keys that every one of these queries sees
+  int begin, end;
 
   __device__ TileRange(const VisibleKeys& visible, int row_begin, int row_end) {
     const int from = visible.first(row_begin), until = visible.end(row_end - 1);
     begin = from / KeyRows;
     end = until > from ? (until + KeyRows - 1) / KeyRows : begin;
-    unmasked_from = visible.first(row_end - 1);
-    unmasked_until = visible.end(row_begin);
   }
   __device__ bool empty() const { return begin >= end; }
-  __device__ bool needs_mask(int tile) const {
-    return tile * KeyRows < unmasked_from || (tile + 1) * KeyRows > unmasked_until;
-  }
 };
+
+// Whether keys [key_begin, key_end) are not all visible to all the queries [row_begin, row_end).
+__device__ inline bool needs_mask(const VisibleKeys& visible, int row_begin, int row_end, int key_begin, int key_end) {
+  return key_begin < visible.first(row_end - 1) || key_end > visible.end(row_begin);
+}
 
 }  // namespace attest::hopper
