@@ -14,6 +14,8 @@
 // Sources: T. Dao et al., "FlashAttention" (2022), algorithm 1; J. Shah et al., "FlashAttention-3" (2024).
 #pragma once
 
+#include <type_traits>
+
 #include "kernel/cuda/hopper/arguments.cuh"
 #include "kernel/cuda/hopper/barrier.cuh"
 #include "kernel/cuda/hopper/bulk_copy.cuh"
@@ -322,14 +324,16 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
     start_scores<Tile, T>(s, queries, shared.k[at.stage()]);
     products::close();
   };
-  const auto take_scores = [&] {
+  const auto tile_needs_mask = [&] {
+    const int key = block.tile * Tile::key_rows, rows_end = min(block.first_row + Tile::query_rows, a.queries);
+    return needs_mask(VisibleKeys(a, block.keys), block.first_row, rows_end, key, key + Tile::key_rows);
+  };
+  const auto take_scores = [&](auto masked) {
     pin(s);
     release(shared.k_free[at.stage()]);
     if (block.tile == block.last_tile) release(shared.q_free[group]);
-    const VisibleKeys visible(a, block.keys);
-    const int key = block.tile * Tile::key_rows, rows_end = min(block.first_row + Tile::query_rows, a.queries);
-    if (needs_mask(visible, block.first_row, rows_end, key, key + Tile::key_rows))
-      hide(s, key + lane % 4 * 2, visible, block.first_row + thread_row);
+    if constexpr (decltype(masked)::value)
+      hide(s, block.tile * Tile::key_rows + lane % 4 * 2, VisibleKeys(a, block.keys), block.first_row + thread_row);
     factors = softmax.take(s);
   };
   const auto issue_weighted_values = [&](const RingPosition<Tile::stages>& position) {
@@ -338,6 +342,18 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
     products::open();
     start_weighted_values<Tile, T>(o, p, shared.v[position.stage()]);
     products::close();
+  };
+  // Scores of the tile at hand and weighted values of the one before, the softmax of the former beside the latter. No
+  // branch may lie between a product and its wait: the compiler would wait for all products there.
+  const auto advance_by_one_tile = [&](const RingPosition<Tile::stages>& tile_before, auto masked) {
+    issue_scores();
+    issue_weighted_values(tile_before);
+    pass_turn();
+    products::wait_for_all_but<1>();
+    take_scores(masked);
+    finish_before_waiting(softmax.sum(0) + softmax.sum(1));
+    products::wait_for_all_but<0>();
+    pin(o);
   };
   const auto finish = [&](int place, OnlineSoftmax& its_softmax) {
     its_softmax.finish();
@@ -352,7 +368,7 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
     shared.k_full[at.stage()].wait(at.parity());
     issue_scores();
     products::wait_for_all_but<0>();
-    take_scores();
+    take_scores(std::true_type());
     round_to<T>(p, s);
 
     for (;;) {
@@ -370,13 +386,10 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
       at.next();
       shared.k_full[at.stage()].wait(at.parity());
       take_turn();
-      issue_scores();
-      issue_weighted_values(this_tile);
-      pass_turn();
-      products::wait_for_all_but<1>();
-      take_scores();
-      products::wait_for_all_but<0>();
-      pin(o);
+      if (tile_needs_mask())
+        advance_by_one_tile(this_tile, std::true_type());
+      else
+        advance_by_one_tile(this_tile, std::false_type());
       release(shared.v_free[this_tile.stage()]);
       if (block_ends) finish(this_place, this_softmax);
       pin(s);

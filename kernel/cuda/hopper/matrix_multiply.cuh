@@ -36,6 +36,13 @@ __device__ inline void wait_for_all_but() {
 }
 }  // namespace products
 
+// Whatever `x` depends on is computed before a later wait for products. Without this the compiler's scheduler moves
+// the wait up, above arithmetic that does not need it, and nothing overlaps; a vote it does not pass.
+__device__ inline void finish_before_waiting(float x) {
+  asm volatile("{\n.reg .pred nan, any;\nsetp.nan.f32 nan, %0, %0;\nvote.sync.any.pred any, nan, -1;\n"
+               "@any nanosleep.u32 0;\n}\n" ::"f"(x) : "memory");
+}
+
 // Keeps the compiler from moving uses of these registers across this point.
 template <int Count>
 __device__ inline void pin(float (&registers)[Count]) {
