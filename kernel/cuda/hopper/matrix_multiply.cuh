@@ -22,7 +22,9 @@ namespace attest::hopper {
 // spans panels), distance between groups of 8 rows, 128-byte swizzle. PTX ISA: "Matrix descriptor format".
 __device__ inline uint64_t shared_operand(const void* start, uint32_t panel_bytes) {
   constexpr uint64_t kEightRows = 8 * kPanelRowBytes, kSwizzle128 = uint64_t{1} << 62;
-  return (shared_address(start) & 0x3FFFF) >> 4 | uint64_t{panel_bytes >> 4} << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
+  // The broadcast tells the compiler that the warp agrees: descriptors then live in uniform registers.
+  const uint32_t address = __shfl_sync(~0u, shared_address(start), 0);
+  return (address & 0x3FFFF) >> 4 | uint64_t{panel_bytes >> 4} << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
 }
 // The operand `bytes` further on.
 __device__ inline uint64_t advance(uint64_t operand, uint32_t bytes) { return operand + (bytes >> 4); }
