@@ -22,13 +22,11 @@ constexpr Variant variant(const char* name) {
 //                         queries keys width stages turns  rescale early
 constexpr Variant kVariants[] = {
     variant<192, 128, 64, 2, true, false>("192x128 s2 turns"),
-    variant<192, 128, 64, 2, false, false>("192x128 s2"),
-    variant<128, 128, 64, 2, true, false>("128x128 s2 turns"),
+    variant<128, 128, 64, 3, true, false>("128x128 s3 turns"),
     variant<128, 176, 128, 2, true, false>("128x176 s2 turns"),
-    variant<128, 160, 128, 2, true, false>("128x160 s2 turns"),
     variant<128, 128, 128, 2, true, false>("128x128 s2 turns"),
-    variant<128, 80, 256, 2, false, true>("128x80 s2 early"),
     variant<128, 80, 256, 2, true, true>("128x80 s2 turns early"),
+    variant<128, 80, 256, 2, false, true>("128x80 s2 early"),
 };
 
 }  // namespace

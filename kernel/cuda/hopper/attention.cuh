@@ -83,7 +83,7 @@ struct Block {
   TileRange<Tile::key_rows> tiles;
 
   __device__ Block(const Arguments& a, const Work& w)
-      : work(w), visible(a, key_length(a, w.batch)), tiles(visible, first_row(), min(first_row() + Tile::query_rows, a.queries)) {}
+      : work(w), visible(a, w.keys), tiles(visible, first_row(), min(first_row() + Tile::query_rows, a.queries)) {}
   __device__ int first_row() const { return work.block * Tile::query_rows; }
 };
 
@@ -143,13 +143,13 @@ __device__ inline void produce(const Arguments& a, Shared<Tile>& shared, int thr
     const int next = next_place(a, place);
     const Work work = work_at(a, place);
     if (a.pass == Pass::main || holds_rows_to_clean<Tile>(a, work)) {
-      if (thread == 0) shared.queue.push(pushed++, place);
+      if (thread == 0) shared.queue.push(pushed++, true, work);
       const Block<Tile> block(a, work);
       if (!block.tiles.empty()) load(block);
     }
     place = next;
   }
-  if (thread == 0) shared.queue.push(pushed, WorkQueue::kEnd);
+  if (thread == 0) shared.queue.push(pushed, false, {});
 }
 
 // S = Q K^T for the 64 queries that start at `q` (panels of query_rows rows).
@@ -214,11 +214,11 @@ __device__ inline unsigned finish_rows(const Arguments& a, const Work& work, con
     const bool exists = this_row < a.queries;
     uint8_t* state = a.row_state + head_index * a.queries + this_row;
 
-    bool finite = true;
+    float zero[2] = {0, 0};  // and stays so while every element is finite
 #pragma unroll
     for (int i = 0; i < Tile::width / 2; ++i)
-      if (row_of(i) == r) finite &= fabsf(o[i]) < INFINITY;
-    const unsigned quad = __ballot_sync(~0u, finite) >> (lane & ~3) & 0xF;
+      if (row_of(i) == r) zero[i & 1] = __fmaf_rn(o[i], 0.0f, zero[i & 1]);
+    const unsigned quad = __ballot_sync(~0u, zero[0] + zero[1] == 0) >> (lane & ~3) & 0xF;
     const RowState now = !softmax.trustworthy(r) ? kNeedsExact : quad != 0xF ? kValuesNotFinite : kDone;
     bool write = exists;
     if (a.pass == Pass::clean_values) {
@@ -276,8 +276,7 @@ __device__ inline void finish_empty_rows(const Arguments& a, const Work& work, i
   if (lane == 0 && row < a.queries) a.strip_state[head_index * a.strips + row / kStripRows] = 0;
 }
 
-// A consumer warpgroup: the online softmax over the tiles of its 64 queries. The tiles of one block of queries after
-// another form one stream: the first scores of the next block are issued before the last product of this one.
+// A consumer warpgroup: the online softmax over the tiles of its 64 queries, block after block.
 template <class Tile, class T>
 __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int group, int thread) {
   const int lane = thread % 32, thread_row = group * kWarpgroupRows + thread / 32 * kStripRows + lane / 4;
@@ -287,7 +286,7 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
   const auto pass_turn = [&] { if constexpr (Tile::take_turns) turn.pass(); };
   const auto release = [&](TransferBarrier& barrier) { if (lane == 0) barrier.arrive(); };
 
-  float s[Tile::key_rows / 2], o[Tile::width / 2] = {};
+  float s[Tile::key_rows / 2], o[Tile::width / 2];
   uint32_t p[Tile::key_rows / 4];
   RowFactors factors;
   OnlineSoftmax softmax(a.scale_log2e);
@@ -296,23 +295,18 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
   unsigned kinds = 0;
   int popped = 0;
 
-  struct {
-    int place, first_row, keys;  // its place in the order of work, its first query, the batch's key length
-    int tile, last_tile;         // tiles go down to last_tile
-  } block = {};
+  Work work;            // the block of queries at hand
+  int tile, last_tile;  // its tiles go down from `tile` to `last_tile`
 
   // Goes on to the next block with a visible key; blocks without any are finished on the way. False at the end.
   const auto next_block = [&] {
-    for (;;) {
-      const int place = shared.queue.pop(popped++, lane);
-      if (place == WorkQueue::kEnd) return false;
-      const Block<Tile> next(a, work_at(a, place));
-      if (!next.tiles.empty()) {
-        block = {place, next.first_row(), next.visible.keys, next.tiles.end - 1, next.tiles.begin};
-        return true;
-      }
-      finish_empty_rows<Tile, T>(a, next.work, next.first_row() + thread_row, lane);
+    while (shared.queue.pop(popped++, lane, work)) {
+      const Block<Tile> block(a, work);
+      tile = block.tiles.end - 1, last_tile = block.tiles.begin;
+      if (!block.tiles.empty()) return true;
+      finish_empty_rows<Tile, T>(a, work, block.first_row() + thread_row, lane);
     }
+    return false;
   };
   const auto wait_for_queries = [&] {
     shared.q_full[group].wait(q_parity);
@@ -325,15 +319,16 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
     products::close();
   };
   const auto tile_needs_mask = [&] {
-    const int key = block.tile * Tile::key_rows, rows_end = min(block.first_row + Tile::query_rows, a.queries);
-    return needs_mask(VisibleKeys(a, block.keys), block.first_row, rows_end, key, key + Tile::key_rows);
+    const int row = work.block * Tile::query_rows, key = tile * Tile::key_rows;
+    return needs_mask(VisibleKeys(a, work.keys), row, min(row + Tile::query_rows, a.queries), key, key + Tile::key_rows);
   };
+  // The softmax of finished scores, which makes them P.
   const auto take_scores = [&](auto masked) {
     pin(s);
     release(shared.k_free[at.stage()]);
-    if (block.tile == block.last_tile) release(shared.q_free[group]);
+    if (tile == last_tile) release(shared.q_free[group]);
     if constexpr (decltype(masked)::value)
-      hide(s, block.tile * Tile::key_rows + lane % 4 * 2, VisibleKeys(a, block.keys), block.first_row + thread_row);
+      hide(s, tile * Tile::key_rows + lane % 4 * 2, VisibleKeys(a, work.keys), work.block * Tile::query_rows + thread_row);
     factors = softmax.take(s);
   };
   const auto issue_weighted_values = [&](const RingPosition<Tile::stages>& position) {
@@ -343,64 +338,52 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
     start_weighted_values<Tile, T>(o, p, shared.v[position.stage()]);
     products::close();
   };
-  // Scores of the tile at hand and weighted values of the one before, the softmax of the former beside the latter. No
-  // branch may lie between a product and its wait: the compiler would wait for all products there.
-  const auto advance_by_one_tile = [&](const RingPosition<Tile::stages>& tile_before, auto masked) {
+  // The scores of the next tile are issued before the weighted values of this one. Between a product and its wait lies
+  // no branch but the waits for copies: at a branch the compiler would wait for every product under way.
+  const auto next_tile = [&](auto masked) {
+    const RingPosition<Tile::stages> this_tile = at;
+    at.next();
+    shared.k_full[at.stage()].wait(at.parity());
+    take_turn();
     issue_scores();
-    issue_weighted_values(tile_before);
+    issue_weighted_values(this_tile);
     pass_turn();
     products::wait_for_all_but<1>();
     take_scores(masked);
-    finish_before_waiting(softmax.sum(0) + softmax.sum(1));
     products::wait_for_all_but<0>();
     pin(o);
+    release(shared.v_free[this_tile.stage()]);
+    pin(s);
+    round_to<T>(p, s);
+    if constexpr (!Tile::rescale_early) scale_rows(o, factors);
   };
-  const auto finish = [&](int place, OnlineSoftmax& its_softmax) {
-    its_softmax.finish();
-    const Work work = work_at(a, place);
-    kinds |= finish_rows<Tile, T>(a, work, o, its_softmax, work.block * Tile::query_rows + thread_row, lane);
+  constexpr std::true_type kMasked;
+  constexpr std::false_type kUnmasked;
+
+  while (next_block()) {
+    softmax = OnlineSoftmax(a.scale_log2e);
 #pragma unroll
     for (float& x : o) x = 0;
-  };
 
-  if (next_block()) {
     wait_for_queries();
     shared.k_full[at.stage()].wait(at.parity());
     issue_scores();
     products::wait_for_all_but<0>();
-    take_scores(std::true_type());
+    take_scores(kMasked);
     round_to<T>(p, s);
 
-    for (;;) {
-      const int this_place = block.place;
-      OnlineSoftmax this_softmax = softmax;
-      const RingPosition<Tile::stages> this_tile = at;
-      const bool block_ends = block.tile == block.last_tile;
-      if (block_ends) {
-        if (!next_block()) break;
-        wait_for_queries();
-        softmax = OnlineSoftmax(a.scale_log2e);
-      } else {
-        --block.tile;
-      }
-      at.next();
-      shared.k_full[at.stage()].wait(at.parity());
-      take_turn();
-      if (tile_needs_mask())
-        advance_by_one_tile(this_tile, std::true_type());
-      else
-        advance_by_one_tile(this_tile, std::false_type());
-      release(shared.v_free[this_tile.stage()]);
-      if (block_ends) finish(this_place, this_softmax);
-      pin(s);
-      round_to<T>(p, s);
-      if constexpr (!Tile::rescale_early) scale_rows(o, factors);
-    }
+    --tile;
+    for (; tile >= last_tile && tile_needs_mask(); --tile) next_tile(kMasked);
+    for (; tile >= last_tile && !tile_needs_mask(); --tile) next_tile(kUnmasked);
+    for (; tile >= last_tile; --tile) next_tile(kMasked);
 
     issue_weighted_values(at);
     products::wait_for_all_but<0>();
     pin(o);
-    finish(block.place, softmax);
+    release(shared.v_free[at.stage()]);
+    at.next();
+    softmax.finish();
+    kinds |= finish_rows<Tile, T>(a, work, o, softmax, work.block * Tile::query_rows + thread_row, lane);
   }
   if (a.pass == Pass::main && lane == 0)
     a.warp_state[(blockIdx.x * Tile::consumers + group) * 4 + thread / 32] = static_cast<uint8_t>(kinds);

@@ -33,6 +33,9 @@ attest_status launch(const attest_args& args, const CallShape& shape, cudaStream
   constexpr int kSharedBytes = sizeof(Shared<Tile>) + 1024;  // the dynamic part starts at any multiple of 16
   if (error == cudaSuccess)
     error = cudaFuncSetAttribute(attention<Tile, T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  // The same division of shared memory and L1 for both kernels: changing it between launches costs microseconds.
+  if (error == cudaSuccess)
+    error = cudaFuncSetAttribute(exact_rows<T>, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
   if (error == cudaSuccess && a.next_place) error = cudaMemsetAsync(a.next_place, 0, sizeof(int), stream);
   if (error == cudaSuccess) {
     const int blocks = std::min<int64_t>(multiprocessors, places(a));

@@ -22,9 +22,7 @@ namespace attest::hopper {
 // spans panels), distance between groups of 8 rows, 128-byte swizzle. PTX ISA: "Matrix descriptor format".
 __device__ inline uint64_t shared_operand(const void* start, uint32_t panel_bytes) {
   constexpr uint64_t kEightRows = 8 * kPanelRowBytes, kSwizzle128 = uint64_t{1} << 62;
-  // The broadcast tells the compiler that the warp agrees: descriptors then live in uniform registers.
-  const uint32_t address = __shfl_sync(~0u, shared_address(start), 0);
-  return (address & 0x3FFFF) >> 4 | uint64_t{panel_bytes >> 4} << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
+  return (shared_address(start) & 0x3FFFF) >> 4 | uint64_t{panel_bytes >> 4} << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
 }
 // The operand `bytes` further on.
 __device__ inline uint64_t advance(uint64_t operand, uint32_t bytes) { return operand + (bytes >> 4); }
@@ -37,13 +35,6 @@ __device__ inline void wait_for_all_but() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Groups) : "memory");
 }
 }  // namespace products
-
-// Whatever `x` depends on is computed before a later wait for products. Without this the compiler's scheduler moves
-// the wait up, above arithmetic that does not need it, and nothing overlaps; a vote it does not pass.
-__device__ inline void finish_before_waiting(float x) {
-  asm volatile("{\n.reg .pred nan, any;\nsetp.nan.f32 nan, %0, %0;\nvote.sync.any.pred any, nan, -1;\n"
-               "@any nanosleep.u32 0;\n}\n" ::"f"(x) : "memory");
-}
 
 // Keeps the compiler from moving uses of these registers across this point.
 template <int Count>

@@ -4,16 +4,18 @@
 // memory where blocks differ in length (causal, window, lengths), otherwise in turn. The order goes through sections
 // of heads whose K and V fit L2 together; within a section, where blocks differ, the longest come first. Which thread
 // block computes a row has no influence on its bits.
-// The producer draws places and passes them to the consumers through a queue in shared memory.
+// The producer draws places and passes the work to the consumers through a queue in shared memory.
 #pragma once
 
 #include "kernel/cuda/hopper/arguments.cuh"
 #include "kernel/cuda/hopper/barrier.cuh"
+#include "kernel/cuda/hopper/visible_keys.cuh"
 
 namespace attest::hopper {
 
 struct Work {
   int block, head, batch;  // block of queries, query head
+  int keys;                // the batch's key length
 };
 
 __host__ __device__ inline int places(const Arguments& a) { return a.blocks * a.query_heads * a.batches; }
@@ -35,35 +37,38 @@ __device__ inline Work work_at(const Arguments& a, int place) {
     block = place % a.blocks;
     head = place / a.blocks;
   }
-  return {block, head % a.query_heads, head / a.query_heads};
+  const int batch = head / a.query_heads;
+  return {block, head % a.query_heads, batch, key_length(a, batch)};
 }
 
-// Two places under way from the producer to the consumers.
+// Two pieces of work under way from the producer to the consumers.
 class WorkQueue {
  public:
-  static constexpr int kEnd = -1;
   __device__ void init(int consumer_warps) {
     for (int i = 0; i < kSlots; ++i) full_[i].init(1), free_[i].init(consumer_warps);
   }
-  // The number-th push, by one thread; the number-th pop, by every thread of every consumer warp.
-  __device__ void push(int number, int place) {
+  // The number-th push, by one thread. `there_is` false: the end.
+  __device__ void push(int number, bool there_is, const Work& work) {
     const int slot = number % kSlots;
     free_[slot].wait((number / kSlots + 1) & 1);
-    place_[slot] = place;
+    work_[slot] = there_is ? make_int4(work.block, work.head, work.batch, work.keys) : make_int4(kEnd, 0, 0, 0);
     full_[slot].arrive();
   }
-  __device__ int pop(int number, int lane) {
+  // The number-th pop, by every thread of every consumer warp; false at the end. The broadcasts tell the compiler that
+  // the warp agrees: what follows from the work, the loops and the matrix descriptors, then lives in uniform registers.
+  __device__ bool pop(int number, int lane, Work& work) {
     const int slot = number % kSlots;
     full_[slot].wait(number / kSlots & 1);
-    const int place = place_[slot];
-    __syncwarp();
+    const int4 entry = work_[slot];
+    work = {__shfl_sync(~0u, entry.x, 0), __shfl_sync(~0u, entry.y, 0), __shfl_sync(~0u, entry.z, 0),
+            __shfl_sync(~0u, entry.w, 0)};
     if (lane == 0) free_[slot].arrive();
-    return place;
+    return work.block != kEnd;
   }
 
  private:
-  static constexpr int kSlots = 2;
-  int place_[kSlots];
+  static constexpr int kSlots = 2, kEnd = -1;
+  int4 work_[kSlots];
   TransferBarrier full_[kSlots], free_[kSlots];
 };
 

@@ -28,6 +28,13 @@ __device__ inline float exp2_approximate(float x) {
   return y;
 }
 
+// PTX ISA, "rcp": at most 1 ulp; with the rounding of the product O * (1 / l) less than 2.
+__device__ inline float reciprocal_approximate(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 __device__ inline float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
   return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
@@ -97,7 +104,7 @@ class OnlineSoftmax {
   }
 
   __device__ float sum(int r) const { return sum_[r]; }
-  __device__ float reciprocal_sum(int r) const { return sum_[r] > 0 ? __frcp_rn(sum_[r]) : 0.0f; }
+  __device__ float reciprocal_sum(int r) const { return sum_[r] > 0 ? reciprocal_approximate(sum_[r]) : 0.0f; }
   __device__ bool seen_nothing(int r) const { return maximum_[r] == -INFINITY; }
 
   // Whether the arithmetic above was exact enough for this row. False for NaN and +inf scores too.
