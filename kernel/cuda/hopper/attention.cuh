@@ -256,26 +256,6 @@ __device__ inline unsigned finish_rows(const Arguments& a, const Work& work, con
   return kinds;
 }
 
-// Rows that see no key: O = 0, LSE = -inf.
-template <class Tile, class T>
-__device__ inline void finish_empty_rows(const Arguments& a, const Work& work, int row, int lane) {
-  if (a.pass != Pass::main) return;
-  const int64_t head_index = int64_t{work.batch} * a.query_heads + work.head;
-#pragma unroll
-  for (int r = 0; r < kRowsPerThread; ++r) {
-    const int this_row = row + kRowDistance * r;
-    if (this_row >= a.queries) continue;
-    T* out = static_cast<T*>(a.o.data) + work.batch * a.o.batch + work.head * a.o.head + this_row * a.o.row;
-    for (int column = lane % 4 * 8; column < a.value_width; column += 32)
-      *reinterpret_cast<uint4*>(out + column) = uint4{};
-    if (lane % 4 == 0) {
-      a.row_state[head_index * a.queries + this_row] = kDone;
-      if (a.lse) a.lse[work.batch * a.lse_batch + work.head * a.lse_head + this_row * a.lse_row] = -INFINITY;
-    }
-  }
-  if (lane == 0 && row < a.queries) a.strip_state[head_index * a.strips + row / kStripRows] = 0;
-}
-
 // A consumer warpgroup: the online softmax over the tiles of its 64 queries, block after block.
 template <class Tile, class T>
 __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int group, int thread) {
@@ -295,19 +275,9 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
   unsigned kinds = 0;
   int popped = 0;
 
-  Work work;            // the block of queries at hand
-  int tile, last_tile;  // its tiles go down from `tile` to `last_tile`
+  Work work = {};           // the block of queries at hand
+  int tile = 0, last_tile = 0;  // its tiles go down from `tile` to `last_tile`
 
-  // Goes on to the next block with a visible key; blocks without any are finished on the way. False at the end.
-  const auto next_block = [&] {
-    while (shared.queue.pop(popped++, lane, work)) {
-      const Block<Tile> block(a, work);
-      tile = block.tiles.end - 1, last_tile = block.tiles.begin;
-      if (!block.tiles.empty()) return true;
-      finish_empty_rows<Tile, T>(a, work, block.first_row() + thread_row, lane);
-    }
-    return false;
-  };
   const auto wait_for_queries = [&] {
     shared.q_full[group].wait(q_parity);
     q_parity ^= 1;
@@ -360,30 +330,34 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
   constexpr std::true_type kMasked;
   constexpr std::false_type kUnmasked;
 
-  while (next_block()) {
+  while (shared.queue.pop(popped++, lane, work)) {
+    const Block<Tile> block(a, work);
+    tile = block.tiles.end - 1, last_tile = block.tiles.begin;
     softmax = OnlineSoftmax(a.scale_log2e);
 #pragma unroll
     for (float& x : o) x = 0;
 
-    wait_for_queries();
-    shared.k_full[at.stage()].wait(at.parity());
-    issue_scores();
-    products::wait_for_all_but<0>();
-    take_scores(kMasked);
-    round_to<T>(p, s);
+    if (!block.tiles.empty()) {
+      wait_for_queries();
+      shared.k_full[at.stage()].wait(at.parity());
+      issue_scores();
+      products::wait_for_all_but<0>();
+      take_scores(kMasked);
+      round_to<T>(p, s);
 
-    --tile;
-    for (; tile >= last_tile && tile_needs_mask(); --tile) next_tile(kMasked);
-    for (; tile >= last_tile && !tile_needs_mask(); --tile) next_tile(kUnmasked);
-    for (; tile >= last_tile; --tile) next_tile(kMasked);
+      --tile;
+      for (; tile >= last_tile && tile_needs_mask(); --tile) next_tile(kMasked);
+      for (; tile >= last_tile && !tile_needs_mask(); --tile) next_tile(kUnmasked);
+      for (; tile >= last_tile; --tile) next_tile(kMasked);
 
-    issue_weighted_values(at);
-    products::wait_for_all_but<0>();
-    pin(o);
-    release(shared.v_free[at.stage()]);
-    at.next();
+      issue_weighted_values(at);
+      products::wait_for_all_but<0>();
+      pin(o);
+      release(shared.v_free[at.stage()]);
+      at.next();
+    }
     softmax.finish();
-    kinds |= finish_rows<Tile, T>(a, work, o, softmax, work.block * Tile::query_rows + thread_row, lane);
+    kinds |= finish_rows<Tile, T>(a, work, o, softmax, block.first_row() + thread_row, lane);
   }
   if (a.pass == Pass::main && lane == 0)
     a.warp_state[(blockIdx.x * Tile::consumers + group) * 4 + thread / 32] = static_cast<uint8_t>(kinds);
