@@ -5,7 +5,8 @@ install(TARGETS attest_options ${attest_libraries} EXPORT attestTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT attestTargets NAMESPACE attest:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/attest)
 foreach(room kernel/abi kernel/runner reference properties corpus)
-  install(DIRECTORY ${room}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attest/${room} FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+  install(DIRECTORY ${room}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attest/${room} FILES_MATCHING PATTERN "*.h" PATTERN "*.def"
+          PATTERN mutants EXCLUDE PATTERN tests EXCLUDE)
 endforeach()
 configure_package_config_file(cmake/attestConfig.cmake.in ${PROJECT_BINARY_DIR}/attestConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/attest)

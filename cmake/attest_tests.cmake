@@ -1,5 +1,9 @@
-# attest_test(NAME SOURCES... DEPENDS... LABEL unit): one GoogleTest program. Every test of it is one ctest
-# entry; a skip is told by exit code 4 alone, so that a program which skips one thing and fails another is red.
+# A skip is told by exit code 4 alone, never by what a program prints: one that skips one thing and fails another is red.
+function(attest_test_properties name label timeout)
+  set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} SKIP_RETURN_CODE 4 SKIP_REGULAR_EXPRESSION "")
+endfunction()
+
+# attest_test(NAME SOURCES... DEPENDS... LABEL unit): one GoogleTest program, one ctest entry.
 function(attest_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;DEPENDS;DEFINITIONS" ${ARGN})
   if(NOT ARG_LABEL)
@@ -8,9 +12,13 @@ function(attest_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(NOT TARGET attest_gtest_main)
+    add_library(attest_gtest_main STATIC ${PROJECT_SOURCE_DIR}/cmake/gtest_main.cpp)
+    target_link_libraries(attest_gtest_main PUBLIC attest_options GTest::gtest)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_compile_definitions(${name} PRIVATE ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${ARG_DEFINITIONS})
-  target_link_libraries(${name} PRIVATE attest_private_options ${ARG_DEPENDS} GTest::gtest_main GTest::gtest)
+  target_link_libraries(${name} PRIVATE attest_private_options ${ARG_DEPENDS} attest_gtest_main)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 4)
+  attest_test_properties(${name} "${ARG_LABEL}" ${ARG_TIMEOUT})
 endfunction()

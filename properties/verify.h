@@ -1,13 +1,21 @@
 // verify.h: the loop that runs every property on a kernel, over threads, with counts and timings.
 //
 // Guarantees: case number i of a property depends on (seed, property, i) alone, so the result does not depend
-// on the number of threads or on sharding; every failure keeps its Problem.
+// on the number of threads, and the shards of a run together make the cases of the whole run; every failure
+// keeps its Problem. A property that throws is a fault of the harness: verify() stops and throws HarnessError.
+//
+// Share of the cases: each property first gets what its regimes need (`enough` cases of each), or its part of
+// that where --cases is too small for all; the rest goes by weight.
+// Example:
+//     VerifyReport report = verify(kernel, {.seed = 7, .cases = 10000});
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,8 +25,8 @@ namespace attest {
 
 struct VerifyOptions {
   uint64_t seed = 1;
-  int64_t cases = 10000;              // over all properties
-  std::optional<double> seconds;      // stop after this long instead, in whole rounds of every regime
+  int64_t cases = 10000;              // over all properties and shards
+  std::optional<double> seconds = {}; // stop after this long instead, in whole rounds of every regime
   std::string properties = "";        // ECMAScript regular expression searched in the name; "" matches all
   Contract contract = Contract::strict;
   bool exact = false;
@@ -37,13 +45,14 @@ struct PropertyReport {
   std::string name;
   std::string not_covered;             // why, or ""
   bool inconclusive = false;           // some needed regime has too few cases
-  int64_t cases = 0, rows = 0, violations = 0, refused = 0;
+  int64_t cases = 0, rows = 0, violations = 0;
+  int64_t refused = 0;                 // cases that the kernel or the property does not take; others were drawn
   int64_t elements = 0, loose = 0, rows_out_of_range = 0, rows_exact = 0;
   double worst_ratio = 0, worst_lse_ratio = 0, worst_budget = 0, worst_budget_share = 0;
   std::map<std::string, int64_t> regimes;
   std::map<std::string, int64_t> loose_by_regime;
   std::array<int64_t, kBuckets> buckets{};
-  std::vector<Failure> failures;
+  std::vector<Failure> failures;       // the first by index
 };
 
 // Shares of the cases that a run made, for the printed mix.
@@ -65,15 +74,31 @@ struct VerifyReport {
   int64_t cases() const;
   int64_t rows() const;
   int64_t violations() const;
+  bool inconclusive() const;                       // any property is
+  std::map<std::string, int64_t> regimes() const;  // over all properties
 };
 
 struct Progress {
-  int64_t cases = 0, total = 0, violations = 0;
+  int64_t cases = 0, total = 0, violations = 0;  // total: 0 where time ends the run
   double seconds = 0, worst_ratio = 0;
   std::string property;
 };
 
+// A property threw: what it said, and the case it was at.
+struct HarnessError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// `progress` is called now and then, from one thread at a time. Throws std::regex_error for a malformed
+// expression and HarnessError.
 VerifyReport verify(const Kernel& kernel, const VerifyOptions& options,
                     const std::function<void(const Progress&)>& progress = {});
+
+// The same over a list of properties of one's own.
+VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, const VerifyOptions& options,
+                    const std::function<void(const Progress&)>& progress = {});
+
+// The stream of choices of one case, as verify() makes it; `attempt` counts the draws that were refused.
+Choices case_choices(uint64_t seed, std::string_view property, uint64_t index, uint64_t attempt = 0);
 
 }  // namespace attest

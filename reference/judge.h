@@ -24,8 +24,8 @@
 namespace attest {
 
 struct JudgeOptions {
-  Numerics numerics;
-  Conventions conventions;
+  Numerics numerics = {};
+  Conventions conventions = {};
   bool exact = false;       // decide everything in cpp_dec_float_50
   bool noise_budget = true; // off where the budget's assumptions do not hold, for instance a planted result
 };

@@ -25,10 +25,12 @@ struct Numerics {
   DenominatorFrom l_from = DenominatorFrom::either;
   DType acc_type = DType::f32;              // accumulators of Q K and P V
   double sum_unit = 0x1p-23;                // relative error of one addition (rounded or truncated)
+  Rounding acc_rounding = Rounding::nearest;  // toward_zero: O drifts toward zero, which the budget allows for
   bool aligned_blocks = false;              // sums may run in aligned blocks of 16, cut at 2^-25 (tensor cores)
   int64_t sum_depth = 0;                    // most additions that one term passes through; 0: any order
   double exp_rel_error = 0x1p-22;           // of exp at its argument; exp(0) = 1 exactly
   int64_t tile = 16;                        // at most one rescale per tile of this many keys
+  int64_t extra_rescales = 0;               // beyond those, for instance one for each merge of a split state
   double max_lag = 0;                       // how far m may trail the true maximum
   std::optional<DType> split_state_type;    // split states kept as (O/l, LSE) in this type
 };

@@ -77,6 +77,7 @@ std::optional<std::string> check_layout(const char* name, const Layout& l, std::
 // Outputs never overlap: with dimensions of extent above 1 sorted by stride, each stride must be at least the
 // span of the smaller ones.
 bool overlaps(const Layout& l) {
+  if (l.count() == 0) return false;
   std::array<int, 4> order{0, 1, 2, 3};
   for (int i = 0; i < 4; ++i)
     for (int j = i + 1; j < 4; ++j)

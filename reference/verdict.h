@@ -27,7 +27,7 @@ struct ElementError {
   double ulps = 0;   // |got - exact| in units in the last place of the output type at the exact value
 };
 
-// Buckets of error / bound: [0], (0,2^-10], (2^-10,2^-9], ... (1/2,1], (1,2], ... (2^9,2^10], above, non-finite.
+// Buckets of error / bound: [0,2^-10], (2^-10,2^-9], ... (1/2,1], (1,2], ... (2^9,2^10], above, non-finite.
 inline constexpr int kBuckets = 23;
 int bucket_of(double ratio);
 std::string bucket_name(int bucket);

@@ -36,6 +36,18 @@ struct RunOptions {
   bool check_memory = true;  // fill twice with different poison to find unwritten elements; guards, inputs
 };
 
+// Partial states of `lse.size()` rows: O normalised, [rows, width], and LSE.
+struct PartialStates {
+  int64_t width = 0;
+  std::vector<float> o, lse;
+};
+
+struct Merged {
+  RunStatus status = RunStatus::ok;  // unsupported where the kernel offers no merge
+  std::string message;
+  PartialStates state;
+};
+
 class Kernel {
  public:
   // "host", "cuda", the path of a plug-in, or path:name where it holds several.
@@ -54,10 +66,13 @@ class Kernel {
   // Empty if the kernel takes this problem, otherwise its reason.
   std::string refuses(const Problem& problem) const;
   Observation run(const Problem& problem, const RunOptions& options = {}) const;
+  // merge(a, b) in the kernel's memory. Both have the same rows and width.
+  Merged merge(const PartialStates& a, const PartialStates& b) const;
 
   Conventions conventions() const;
-  // What this kernel may round on `problem` under `contract`: strict(type), with declared fields replaced, and
-  // with the tile size and P type that the problem asks for.
+  // What this kernel may round on `problem`. Strict: strict(type), widened only by what the problem itself asks for
+  // outside that model: tiles of fewer than 16 keys (a rescale each), splits (a merge each), a narrower P. Declared: the
+  // fields that the kernel declares replace the strict ones, and P has the type that the problem asks for.
   Numerics numerics(const Problem& problem, Contract contract) const;
 
  private:

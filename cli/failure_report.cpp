@@ -1,0 +1,115 @@
+#include "cli/failure_report.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/arguments.h"
+#include "cli/environment.h"
+#include "cli/run_summary.h"
+#include "corpus/case_file.h"
+#include "properties/shrink.h"
+#include "properties/signature.h"
+
+namespace attest::cli {
+
+namespace {
+
+constexpr double kShrinkSeconds = 2;
+constexpr int64_t kReadable = 4096;  // elements of inputs up to which a case is written as JSON
+
+int64_t elements(const Problem& p) {
+  const auto of = [](const Tensor& t) { return static_cast<int64_t>(t.storage.size()) / size_of(t.type); };
+  return of(p.q) + of(p.k) + of(p.v) + (p.bias ? of(*p.bias) : 0) + (p.mask ? static_cast<int64_t>(p.mask->storage.size()) : 0);
+}
+
+std::string indented(const std::string& text) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    result += "  " + text.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+  return result;
+}
+
+std::string value(double x) { return std::isfinite(x) ? fmt::format("{:.9g}", x) : figure(x); }
+
+}  // namespace
+
+KeptFailure keep(const Failure& failure, const FailureContext& context) {
+  KeptFailure kept;
+  kept.signature = signature(failure.property, failure.result);
+  kept.shrunk = failure.result.problem;
+
+  if (const Property* property = find_property(failure.property)) {
+    Judge judge;
+    const PropertyContext how{context.kernel, judge, context.contract, context.exact};
+    const auto fails_alike = [&](const Problem& candidate) {
+      const CaseResult result = property->check(candidate, how);
+      return result.verdict.disposition == failure.result.verdict.disposition && signature(failure.property, result) == kept.signature;
+    };
+    kept.repeats = fails_alike(failure.result.problem);
+    if (kept.repeats) {
+      Shrunk shrunk = shrink(failure.result.problem, fails_alike, {.seconds = kShrinkSeconds});
+      kept.shrunk = std::move(shrunk.problem);
+      kept.attempts = shrunk.attempts;
+    }
+  }
+
+  std::filesystem::create_directories(context.folder);
+  const std::string stem = (std::filesystem::path(context.folder) / fmt::format("{}-{}", failure.property, failure.index)).string();
+  const auto write = [&](const Problem& problem, const std::string& suffix) {
+    const std::string path = stem + suffix + (elements(problem) <= kReadable ? ".json" : ".safetensors");
+    Case c;
+    c.problem = problem;
+    c.name = fmt::format("{} on {}", failure.property, context.kernel.name());
+    c.property = failure.property;
+    c.signature = kept.signature;
+    write_case(c, path);
+    return path;
+  };
+  kept.shrunk_file = write(kept.shrunk, "");
+  kept.found_file = write(failure.result.problem, "-as-found");
+  return kept;
+}
+
+std::string error_table(const Verdict& v) {
+  std::string text = fmt::format("{} of {} elements over their bound, {} of {} rows over the noise budget\n", v.failures, v.elements, v.budget_failures, v.rows);
+  bool any = false;
+  for (int n = 0; n < kBuckets; ++n) any = any || v.buckets[static_cast<size_t>(n)] > 0;
+  if (any) {
+    text += "error / bound    elements\n";
+    for (int n = 0; n < kBuckets; ++n)
+      if (v.buckets[static_cast<size_t>(n)] > 0) text += fmt::format("{:<14}{:>11}\n", bucket_name(n), v.buckets[static_cast<size_t>(n)]);
+  }
+  if (v.worst.empty()) return text;
+  text += fmt::format("{:<26}{:>18}{:>18}{:>12}{:>12}\n", "worst", "got", "exact", "err/bound", "ulp");
+  for (const ElementError& e : v.worst) {
+    const std::string place = e.col < 0 ? fmt::format("LSE[{},{},{}]", e.b, e.h, e.row) : fmt::format("O[{},{},{},{}]", e.b, e.h, e.row, e.col);
+    text += fmt::format("{:<26}{:>18}{:>18}{:>12}{:>12}\n", place, value(e.got), value(e.exact), figure(e.ratio), figure(e.ulps));
+  }
+  return text;
+}
+
+std::string failure_report(const Failure& failure, const KeptFailure& kept, const FailureContext& context) {
+  const Verdict& v = failure.result.verdict;
+  std::string text = fmt::format("FAILURE: {}, property {}, check {}\n", name_of(v.disposition), failure.property, name_of(v.check));
+  if (const Property* p = find_property(failure.property)) text += fmt::format("  must hold: {}\n", p->statement);
+  if (!failure.result.relation.empty()) text += fmt::format("  between runs: {}\n", failure.result.relation);
+  text += fmt::format("  seen: {}\n  signature: {}\n", v.detail, kept.signature);
+  text += "errors of the case as found:\n" + indented(error_table(v));
+  if (!kept.repeats)
+    text += "the case passed when it was run again: the kernel does not repeat itself; it was not shrunk:\n";
+  else
+    text += fmt::format("shrunk case ({} cases tried):\n", kept.attempts);
+  text += indented(in_words(kept.shrunk));
+  text += fmt::format("replay: attest replay {} --kernel {}{}\n", shell_word(kept.shrunk_file), shell_word(context.kernel_word),
+                      context.contract == Contract::declared ? " --contract declared" : "");
+  text += fmt::format("as found: {}\n", kept.found_file);
+  text += "environment:\n";
+  for (const auto& [name, what] : environment(context.kernel)) text += fmt::format("  {:<10}{}\n", name, what);
+  return text;
+}
+
+}  // namespace attest::cli

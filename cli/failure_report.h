@@ -1,0 +1,39 @@
+// failure_report.h: what is told and kept of one failure.
+//
+// In the order of section 7 of the contract: verdict, property and signature; the error table; the shrunk case in
+// words; the line that replays it; the environment. The shrunk case and the case as it was found are written to
+// files, so that the report never depends on a seed alone.
+// Example: fputs(failure_report(failure, keep(failure, run), run).c_str(), stdout);
+#pragma once
+
+#include <string>
+
+#include "properties/verify.h"
+
+namespace attest::cli {
+
+struct FailureContext {
+  const Kernel& kernel;
+  std::string kernel_word;  // as --kernel takes it
+  Contract contract = Contract::strict;
+  bool exact = false;
+  std::string folder;       // where the case files go; made if missing
+};
+
+struct KeptFailure {
+  Problem shrunk;
+  std::string found_file, shrunk_file;  // paths
+  std::string signature;
+  int64_t attempts = 0;                 // cases tried while shrinking
+  bool repeats = true;                  // false: the same case passed when it was run again
+};
+
+// Shrinks the failure, two seconds at most, and writes both cases. Throws CaseError if they cannot be written.
+KeptFailure keep(const Failure& failure, const FailureContext& context);
+
+std::string failure_report(const Failure& failure, const KeptFailure& kept, const FailureContext& context);
+
+// Count, buckets by error over bound, and the worst ten elements.
+std::string error_table(const Verdict& verdict);
+
+}  // namespace attest::cli

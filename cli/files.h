@@ -1,0 +1,11 @@
+// files.h: writing a report's files.
+#pragma once
+
+#include <string>
+
+namespace attest::cli {
+
+// Writes `text` to `path`, folders made where missing. Throws Stop (exit 2) with a line that names the path.
+void write_file(const std::string& path, const std::string& text);
+
+}  // namespace attest::cli

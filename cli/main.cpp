@@ -1,0 +1,73 @@
+// The `attest` command: reads its arguments, runs one subcommand, turns every error into one line and an exit code.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/crash.h"
+#include "cli/environment.h"
+#include "corpus/case_file.h"
+#include "properties/verify.h"
+
+namespace {
+
+using namespace attest::cli;
+
+int stop(Exit code, std::string line) {
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  fmt::print(stderr, "attest: {}\n", line);
+  return static_cast<int>(code);
+}
+
+struct Subcommand {
+  const char* name;
+  const char* summary;
+  Action (*add)(CLI::App&);
+};
+constexpr Subcommand kSubcommands[] = {
+    {"kernels", "lists the kernels and what they can do", add_kernels},
+    {"verify", "checks every property of a kernel on many cases", add_verify},
+    {"replay", "judges saved cases again", add_replay},
+    {"show", "shows m, l, scale of every tile beside the reference's", add_show},
+    {"convert", "converts a case file, .json <-> .safetensors", add_convert},
+    {"selftest", "checks attest itself, in under a second", add_selftest},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App program("attest: does this kernel's online softmax compute attention, for every input it allows?", "attest");
+  program.set_version_flag("--version", version(), "prints the version");
+  program.require_subcommand(1);
+  program.footer(exit_code_help());
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  for (const Subcommand& s : kSubcommands) {
+    CLI::App* command = program.add_subcommand(s.name, s.summary);
+    command->footer(exit_code_help());
+    actions.emplace_back(command, s.add(*command));
+  }
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return program.exit(help);
+  } catch (const CLI::ParseError& e) {
+    return stop(Exit::usage, std::string(e.what()) + "; attest --help tells more");
+  }
+  try {
+    report_crashes();
+    for (const auto& [command, action] : actions)
+      if (command->parsed()) return static_cast<int>(action());
+  } catch (const Stop& e) {
+    return stop(e.code, e.what());
+  } catch (const attest::CaseError& e) {
+    return stop(Exit::usage, e.what());
+  } catch (const attest::HarnessError& e) {
+    return stop(Exit::self_check, std::string("a check of attest itself failed: ") + e.what());
+  } catch (const std::exception& e) {
+    return stop(Exit::self_check, std::string("attest itself failed: ") + e.what());
+  }
+  return 0;
+}

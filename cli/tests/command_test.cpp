@@ -1,0 +1,413 @@
+// The command as a person uses it: exit codes, one line for every mistake, JSON alone on stdout, runs that repeat.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "corpus/case_file.h"
+
+namespace attest {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+struct Ran {
+  int exit = -1;
+  std::string out, err;
+  int64_t error_lines() const { return std::count(err.begin(), err.end(), '\n'); }
+};
+
+// A folder of its own for every test, in which `attest` runs.
+class Command : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "attest-test-XXXXXX";
+    const fs::path base = fs::temp_directory_path() / name;
+    std::string path = base.string();
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    folder_ = path;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  Ran attest(const std::string& arguments) const {
+    const std::string line = "cd '" + folder_.string() + "' && '" ATTEST "' " + arguments + " > out.txt 2> err.txt < /dev/null";
+    const int status = std::system(line.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(folder_ / "out.txt"), contents(folder_ / "err.txt")};
+  }
+
+  // Bad use: this exit code, nothing on stdout, one line on stderr that names the culprit.
+  void expect_refused(const std::string& arguments, int exit, const std::string& culprit) const {
+    const Ran ran = attest(arguments);
+    EXPECT_EQ(ran.exit, exit) << arguments << "\n" << ran.err;
+    EXPECT_EQ(ran.out, "") << arguments;
+    EXPECT_EQ(ran.error_lines(), 1) << arguments << "\n" << ran.err;
+    EXPECT_NE(ran.err.find(culprit), std::string::npos) << arguments << "\n" << ran.err;
+  }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return name;
+  }
+
+  fs::path folder_;
+};
+
+const char* kCase = R"({"attest_case": 1, "name": "two blocks", "type": "f32", "scale": 1,
+  "scores": [[1, 2, 5, 3]], "values": [[1, 0], [0, 1], [1, 1], [0, 0]], "choice": {"tile_keys": 2}})";
+
+// One little-endian length, the header, then the bytes of the tensors.
+std::string safetensors(const std::string& header, const std::string& data, uint64_t length) {
+  std::string file(8, '\0');
+  for (int k = 0; k < 8; ++k) file[static_cast<size_t>(k)] = static_cast<char>(length >> (8 * k));
+  return file + header + data;
+}
+
+TEST_F(Command, every_mistake_is_one_line_that_names_the_culprit) {
+  expect_refused("", 2, "subcommand");
+  expect_refused("frobnicate", 2, "frobnicate");
+  expect_refused("verify --frob", 2, "--frob");
+  expect_refused("verify --kernel nope", 2, "nope");
+  expect_refused("verify --kernel nope.so", 2, "nope.so");
+  expect_refused("verify --cases 0", 2, "--cases: '0'");
+  expect_refused("verify --cases -5", 2, "--cases");
+  expect_refused("verify --cases 1e4", 2, "1e4");
+  expect_refused("verify --cases 99999999999999999999", 2, "99999999999999999999");
+  expect_refused("verify --cases", 2, "--cases");
+  expect_refused("verify --seed x1", 2, "x1");
+  expect_refused("verify --time 10parsecs", 2, "10parsecs");
+  expect_refused("verify --time 0s", 2, "0s");
+  expect_refused("verify --time 5s --cases 3", 2, "--time");
+  expect_refused("verify --shard 5/3", 2, "5/3");
+  expect_refused("verify --shard 0/3", 2, "0/3");
+  expect_refused("verify --shard 1", 2, "'1'");
+  expect_refused("verify --threads 0", 2, "--threads");
+  expect_refused("verify --contract lenient", 2, "lenient");
+  expect_refused("verify --properties '['", 2, "'['");
+  expect_refused("verify --properties no_such_property", 4, "no_such_property");
+  expect_refused("replay", 2, "PATH");
+  expect_refused("replay missing.json", 2, "missing.json");
+  expect_refused("show missing.json", 2, "missing.json");
+  expect_refused("convert missing.json to.safetensors", 2, "missing.json");
+}
+
+TEST_F(Command, an_output_that_cannot_be_written_is_named) {
+  const Ran ran = attest("verify --kernel host --cases 1 --properties '^repeat_call$' --json /proc/no/such/file");
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_EQ(ran.error_lines(), 1) << ran.err;
+  EXPECT_NE(ran.err.find("/proc/no/such/file"), std::string::npos) << ran.err;
+}
+
+TEST_F(Command, a_plug_in_that_is_none_is_refused_with_the_reason) {
+  expect_refused("verify --kernel " NO_SYMBOL, 2, "attest_kernel_get");
+  expect_refused("verify --kernel " OTHER_ABI, 2, "ABI version 999");
+  expect_refused("kernels --kernel " NO_SYMBOL, 2, "attest_kernel_get");
+  expect_refused("verify --kernel " EXAMPLE ":other", 2, "other");
+  expect_refused("verify --kernel ./" + write("text.so", "no library"), 2, "text.so");
+  expect_refused("verify --kernel .", 2, "'.'");
+}
+
+TEST_F(Command, a_missing_device_is_no_bad_usage) {
+#if ATTEST_HAVE_CUDA
+  if (attest("kernels --kernel cuda").exit == 0) GTEST_SKIP() << "there is a GPU";
+#endif
+  expect_refused("verify --kernel cuda", 4, "cuda");
+}
+
+TEST_F(Command, a_bad_case_file_is_refused_with_its_name_and_field) {
+  const auto refuse = [&](const std::string& name, const std::string& text, const std::string& culprit) {
+    write(name, text);
+    for (const std::string command : {"replay ", "show ", "replay --dry-run "}) {
+      expect_refused(command + name, 2, culprit);
+      expect_refused(command + name, 2, name);
+    }
+    expect_refused("convert " + name + " to.json", 2, culprit);
+    EXPECT_FALSE(fs::exists(folder_ / "to.json"));
+  };
+  const std::string good = kCase;
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  refuse("truncated.json", good.substr(0, good.size() / 2), "truncated.json");
+  refuse("empty.json", "", "empty.json");
+  refuse("unknown_field.json", with("\"scale\"", "\"scail\""), "scail");
+  refuse("unknown_type.json", with("f32", "f64"), "f64");
+  refuse("short_row.json", with("[1, 0]", "[1]"), "values");
+  refuse("few_values.json", with("[1, 0], ", ""), "values");
+  refuse("negative.json", with("\"scale\": 1", "\"scale\": 1, \"shape\": {\"Nk\": -4}"), "Nk");
+  refuse("huge.json", with("\"scale\": 1", "\"scale\": 1, \"shape\": {\"Nk\": 4000000000000000000}"), "Nk");
+  refuse("property.json", with("\"scale\": 1", "\"scale\": \"two\""), "scale");
+  refuse("case.txt", good, "case.txt");
+
+  const std::string header = R"({"q":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},"k":{"dtype":"F32","shape":[1,1],"data_offsets":[4,8]},)"
+                             R"("v":{"dtype":"F32","shape":[1,1],"data_offsets":[8,12]}})";
+  const std::string data(12, '\0');
+  write("good.safetensors", safetensors(header, data, header.size()));
+  EXPECT_EQ(attest("replay --kernel host good.safetensors").exit, 0) << contents(folder_ / "err.txt");
+  const auto header_with = [&](const std::string& from, const std::string& to) {
+    std::string text = header;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  const auto refuse_tensors = [&](const std::string& name, const std::string& text, const std::string& bytes, const std::string& culprit) {
+    refuse(name, safetensors(text, bytes, text.size()), culprit);
+  };
+  refuse_tensors("truncated.safetensors", header, data.substr(0, 7), "truncated.safetensors");
+  refuse("length.safetensors", safetensors(header, data, uint64_t{1} << 62), "length.safetensors");
+  refuse("tiny.safetensors", "abc", "tiny.safetensors");
+  refuse_tensors("negative.safetensors", header_with("[1,1]", "[-1,1]"), data, "q");
+  refuse_tensors("huge.safetensors", header_with("[1,1]", "[4611686018427387904,4]"), data, "q");
+  refuse_tensors("dtype.safetensors", header_with("F32", "I8"), data, "q");
+  refuse_tensors("name.safetensors", header_with("\"q\"", "\"queries\""), data, "queries");
+}
+
+TEST_F(Command, a_case_that_names_no_known_property_is_refused) {
+  std::string text = kCase;
+  text.insert(1, "\"property\": \"magic\", ");
+  expect_refused("replay " + write("magic.json", text), 2, "magic");
+}
+
+TEST_F(Command, a_kernel_that_crashes_exits_3_and_says_what_ran) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer reports crashes itself";
+#endif
+  const Ran ran = attest("verify --kernel " CRASHES " --cases 10");
+  EXPECT_EQ(ran.exit, 3);
+  EXPECT_NE(ran.err.find("crashed (segmentation fault)"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("attest verify --kernel " CRASHES " --seed 1 --cases 10"), std::string::npos) << ran.err;
+}
+
+TEST_F(Command, the_host_kernel_holds_and_exits_0) {
+  const Ran ran = attest("verify --kernel host --properties '^(repeat_call|v_negated)$' --cases 300");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.err;
+  EXPECT_NE(ran.out.find("again: attest verify --kernel host --seed 1 --cases 300 --properties '^(repeat_call|v_negated)$'\n"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("verdict: all 2 properties hold"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.err, "");
+}
+
+TEST_F(Command, too_few_cases_are_inconclusive) {
+  const Ran ran = attest("verify --kernel host --properties '^repeat_call$' --cases 5");
+  EXPECT_EQ(ran.exit, 4) << ran.out;
+  EXPECT_NE(ran.out.find("inconclusive"), std::string::npos);
+}
+
+TEST_F(Command, no_line_of_a_report_is_wider_than_100_columns) {
+  const Ran ran = attest("verify --kernel " EXAMPLE " --cases 60");
+  std::istringstream lines(ran.out);
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind("again: ", 0) != 0) EXPECT_LE(line.size(), 100u) << line;
+  EXPECT_NE(ran.out.find("not covered: "), std::string::npos) << ran.out;  // the example offers no merge
+}
+
+TEST_F(Command, a_violation_exits_1_and_its_report_stands_in_order_and_replays) {
+  const Ran ran = attest("verify --kernel " BROKEN_TEN ":no_rescale --properties '^matches_reference$' --cases 200 --report out");
+  ASSERT_EQ(ran.exit, 1) << ran.out << ran.err;
+  size_t at = 0;
+  for (const char* part : {"FAILURE: incorrect, property matches_reference", "signature: matches_reference/", "elements over their bound", "error / bound",
+                           "err/bound         ulp", "shrunk case", "replay: attest replay ", "environment:", "again: ", "verdict: "}) {
+    const size_t found = ran.out.find(part, at);
+    ASSERT_NE(found, std::string::npos) << part << " is missing or out of order in\n" << ran.out;
+    at = found;
+  }
+  for (const char* file : {"out/verify.json", "out/verify.txt"}) EXPECT_TRUE(fs::exists(folder_ / file)) << file;
+
+  const size_t begin = ran.out.find("attest replay ") + 7;
+  const std::string replay = ran.out.substr(begin, ran.out.find('\n', begin) - begin);
+  const Ran again = attest(replay);
+  EXPECT_EQ(again.exit, 1) << replay << "\n" << again.out << again.err;
+  const std::string file = replay.substr(7, replay.find(' ', 7) - 7);
+  EXPECT_EQ(attest("replay " + file + " --kernel host").exit, 0) << file;
+  // The shrunk case needs two tiles to show a missing rescale, and little more.
+  const Problem shrunk = read_case((folder_ / file).string()).problem;
+  EXPECT_LE(shrunk.shape.rows(), 4);
+  EXPECT_LE(shrunk.shape.nk, 200);
+}
+
+TEST_F(Command, json_on_stdout_is_json_alone) {
+  for (const std::string command : {"verify --kernel host --cases 40 --json -", "verify --kernel " EXAMPLE " --cases 40 --json -",
+                                    "verify --kernel " BROKEN_TEN ":no_maximum_subtracted --properties matches_reference --cases 100 --json -"}) {
+    const Ran ran = attest(command);
+    json all;
+    ASSERT_NO_THROW(all = json::parse(ran.out)) << ran.out;
+    for (const char* field : {"kernel", "device", "seed", "cases", "rows", "seconds", "violations", "worst_ratio", "loose", "not_covered", "properties",
+                              "mix", "contract", "version", "environment"})
+      EXPECT_TRUE(all.contains(field)) << field;
+    int64_t cases = 0;
+    for (const json& p : all["properties"]) {
+      for (const char* field : {"name", "cases", "violations", "worst_ratio", "regimes"}) EXPECT_TRUE(p.contains(field)) << field;
+      EXPECT_TRUE(p["worst_ratio"].is_number() || p["worst_ratio"] == "inf" || p["worst_ratio"] == "nan") << p["worst_ratio"];
+      cases += p["cases"].get<int64_t>();
+    }
+    EXPECT_EQ(all["cases"], cases);
+    EXPECT_EQ(all["mix"]["cases"], cases);
+  }
+}
+
+TEST_F(Command, replay_writes_the_same_json) {
+  write("case.json", kCase);
+  const Ran ran = attest("replay case.json --kernel host --json -");
+  EXPECT_EQ(ran.exit, 0);
+  const json all = json::parse(ran.out);
+  EXPECT_EQ(all["cases"], 1);
+  EXPECT_EQ(all["violations"], 0);
+  EXPECT_EQ(all["rows"], 1);
+  EXPECT_EQ(all["properties"].size(), 1u);
+}
+
+json figures(const Ran& ran) {
+  json all = json::parse(ran.out);
+  all.erase("seconds");
+  all.erase("command");
+  return all;
+}
+
+TEST_F(Command, a_seed_repeats_the_run_whatever_the_threads) {
+  const std::string run = "verify --kernel host --properties 'matches_reference|keys_' --cases 150 --json - --seed ";
+  const Ran first = attest(run + "7 --threads 1"), second = attest(run + "7 --threads 3"), other = attest(run + "8");
+  EXPECT_EQ(figures(first), figures(second));
+  EXPECT_NE(figures(first)["rows"], figures(other)["rows"]);
+}
+
+TEST_F(Command, the_shards_together_are_the_whole) {
+  const std::string run = "verify --kernel host --properties 'matches_reference|keys_doubled' --cases 150 --json - --shard ";
+  const json whole = figures(attest(run + "1/1"));
+  std::map<std::string, int64_t> regimes;
+  int64_t cases = 0, rows = 0, elements = 0;
+  for (const char* part : {"1/3", "2/3", "3/3"}) {
+    const json one = figures(attest(run + part));
+    EXPECT_LT(one["cases"], whole["cases"]);
+    cases += one["cases"].get<int64_t>();
+    rows += one["rows"].get<int64_t>();
+    elements += one["elements"].get<int64_t>();
+    for (const auto& [name, n] : one["regimes"].items()) regimes[name] += n.get<int64_t>();
+  }
+  EXPECT_EQ(cases, whole["cases"]);
+  EXPECT_EQ(rows, whole["rows"]);
+  EXPECT_EQ(elements, whole["elements"]);
+  EXPECT_EQ(json(regimes), whole["regimes"]);
+}
+
+TEST_F(Command, exact_judging_gives_the_same_verdicts) {
+  const std::string run = "verify --kernel host --properties 'masks_combine|empty_rows' --cases 20 --json - ";
+  const json fast = figures(attest(run)), exact = figures(attest(run + "--exact"));
+  EXPECT_EQ(fast["violations"], exact["violations"]);
+  EXPECT_EQ(fast["rows"], exact["rows"]);
+  EXPECT_GT(exact["rows_exact"], fast["rows_exact"]);
+}
+
+TEST_F(Command, time_ends_a_run) {
+  const Ran ran = attest("verify --kernel host --properties '^repeat_call$' --time 0.2s");
+  EXPECT_TRUE(ran.exit == 0 || ran.exit == 4) << ran.out << ran.err;
+  EXPECT_NE(ran.out.find("--time 0.2s"), std::string::npos) << ran.out;
+}
+
+TEST_F(Command, list_and_dry_run_run_nothing) {
+  const Ran list = attest("verify --list");
+  EXPECT_EQ(list.exit, 0);
+  const Ran one = attest("verify --list --properties '^v_negated$'");
+  EXPECT_EQ(std::count(one.out.begin(), one.out.end(), '\n'), 1) << one.out;
+  EXPECT_GT(list.out.size(), one.out.size());
+  // A kernel that crashes when it is called shows that it is not.
+  const Ran plan = attest("verify --kernel " CRASHES " --dry-run");
+  EXPECT_EQ(plan.exit, 0) << plan.err;
+  EXPECT_NE(plan.out.find("matches_reference"), std::string::npos);
+  write("case.json", kCase);
+  EXPECT_EQ(attest("replay --list .").out, "./case.json\n");
+  EXPECT_EQ(attest("replay --dry-run case.json --kernel " CRASHES).exit, 0);
+  EXPECT_EQ(attest("convert --dry-run case.json to.safetensors").exit, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "to.safetensors"));
+}
+
+TEST_F(Command, an_empty_folder_holds_nothing_to_replay) {
+  fs::create_directory(folder_ / "none");
+  expect_refused("replay none", 4, "none");
+}
+
+TEST_F(Command, convert_there_and_back_changes_nothing) {
+  write("a.json", kCase);
+  ASSERT_EQ(attest("convert a.json b.safetensors").exit, 0) << contents(folder_ / "err.txt");
+  ASSERT_EQ(attest("convert b.safetensors c.json").exit, 0) << contents(folder_ / "err.txt");
+  EXPECT_TRUE(same(read_case((folder_ / "a.json").string()).problem, read_case((folder_ / "c.json").string()).problem));
+  expect_refused("convert a.json d.txt", 2, "d.txt");
+}
+
+TEST_F(Command, show_prints_the_state_after_each_block) {
+  write("case.json", kCase);
+  const Ran ran = attest("show case.json --kernel host");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  // Scores 1 2 | 5 3: l = e^-1 + 1, then e^-4 + e^-3 + 1 + e^-2; scale = e^-3.
+  for (const char* number : {"1.367879", "1.203438", "0.04978707"}) {
+    const size_t first = ran.out.find(number);
+    ASSERT_NE(first, std::string::npos) << number << " is missing in\n" << ran.out;
+    EXPECT_NE(ran.out.find(number, first + 1), std::string::npos) << number << " is there only once, of kernel or reference, in\n" << ran.out;
+  }
+  expect_refused("show case.json --kernel host --row 1,2", 2, "1,2");
+  EXPECT_EQ(attest("show case.json --kernel host --row 9").exit, 2);
+  EXPECT_EQ(attest("show case.json --kernel host --row 0,0,0").exit, 0);
+}
+
+TEST_F(Command, show_of_a_kernel_without_trace_shows_the_reference) {
+  write("case.json", kCase);
+  std::string plain = kCase;
+  plain.replace(plain.find(", \"choice\": {\"tile_keys\": 2}"), std::string(", \"choice\": {\"tile_keys\": 2}").size(), "");
+  write("plain.json", plain);
+  const Ran ran = attest("show plain.json --kernel " EXAMPLE);
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.err;
+  EXPECT_NE(ran.out.find("no trace"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("1.203438"), std::string::npos) << ran.out;
+}
+
+TEST_F(Command, the_self_test_passes_in_under_a_second) {
+  const auto start = std::chrono::steady_clock::now();
+  const Ran ran = attest("selftest");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 1.0);
+#endif
+}
+
+TEST_F(Command, every_help_text_names_every_exit_code_once) {
+  for (const char* command : {"", "kernels", "verify", "replay", "show", "convert", "selftest"}) {
+    const Ran ran = attest(std::string(command) + " --help");
+    EXPECT_EQ(ran.exit, 0) << command;
+    for (const char code : std::string("012345")) {
+      if (code == '\0') continue;
+      const std::string line = std::string("\n  ") + code + "  ";
+      const size_t first = ran.out.find(line);
+      EXPECT_NE(first, std::string::npos) << command << " lacks exit code " << code;
+      EXPECT_EQ(ran.out.find(line, first + 1), std::string::npos) << command << " has exit code " << code << " twice";
+    }
+  }
+}
+
+TEST_F(Command, the_documents_give_the_exit_codes_and_options_of_the_help_texts) {
+  const std::string document = contents(fs::path(ATTEST_SOURCE_DIR) / "docs/cli.md");
+  const std::string help = attest("--help").out;
+  std::istringstream lines(help.substr(help.find("Exit codes:")));
+  for (std::string line; std::getline(lines, line);)
+    if (line.size() > 5 && line[0] == ' ') EXPECT_NE(document.find("| " + line.substr(2, 1) + " | " + line.substr(5) + " |"), std::string::npos) << line;
+  for (const char* command : {"kernels", "verify", "replay", "show", "convert", "selftest"}) {
+    EXPECT_NE(document.find("attest " + std::string(command)), std::string::npos) << command;
+    std::istringstream words(attest(std::string(command) + " --help").out);
+    for (std::string word; words >> word;)
+      if (word.rfind("--", 0) == 0 && word.size() > 2 && std::isalpha(static_cast<unsigned char>(word[2])))
+        EXPECT_NE(document.find("`" + word), std::string::npos) << command << " " << word;
+  }
+}
+
+}  // namespace
+}  // namespace attest

@@ -1,0 +1,161 @@
+// attest verify: every property of a kernel, on many cases.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/crash.h"
+#include "cli/failure_report.h"
+#include "cli/files.h"
+#include "cli/progress.h"
+#include "cli/run_summary.h"
+#include "cli/selftest.h"
+
+namespace attest::cli {
+
+namespace {
+
+constexpr size_t kFullReports = 3;  // failures told at length, each of another signature; the others get a line
+
+struct Options {
+  std::string kernel, properties, report, json;
+  std::string cases = "10000", time, seed = "1", contract = "strict", shard = "1/1", threads;
+  bool list = false, dry_run = false, exact = false;
+};
+
+// The command that repeats a run: every option that shapes its cases and their judging.
+std::string command_line(const Options& o, const std::string& kernel) {
+  std::string line = "attest verify --kernel " + shell_word(kernel) + " --seed " + o.seed;
+  line += o.time.empty() ? " --cases " + o.cases : " --time " + o.time;
+  if (!o.properties.empty()) line += " --properties " + shell_word(o.properties);
+  if (o.contract != "strict") line += " --contract " + o.contract;
+  if (o.shard != "1/1") line += " --shard " + o.shard;
+  if (o.exact) line += " --exact";
+  return line;
+}
+
+void list_properties(const std::vector<const Property*>& properties) {
+  for (const Property* p : properties) fmt::print("{:<40}{}\n", p->name, p->statement);
+}
+
+// What a run would check, without checking it.
+void print_plan(std::FILE* out, const Kernel& kernel, const std::vector<const Property*>& properties) {
+  const Target target = Target::from_table(kernel.table());
+  for (const Property* p : properties) {
+    if (const std::string why = p->not_covered(kernel); !why.empty()) {
+      fmt::print(out, "{:<40}not covered: {}\n", p->name, why);
+      continue;
+    }
+    fmt::print(out, "{:<40}{} cases of each of {} regimes at least\n", p->name, p->enough, p->needed(target).size());
+  }
+}
+
+// Tells of every failure, at length of the first few signatures; returns the text.
+std::string tell_failures(const VerifyReport& report, const FailureContext& context) {
+  std::set<std::string> properties_told;
+  std::string text, others;
+  for (const PropertyReport& p : report.properties) {
+    if (p.violations == 0) continue;
+    if (properties_told.size() >= kFullReports || p.failures.empty()) {
+      others += fmt::format("also {}: {} violations, the first in case {}\n", p.name, p.violations, p.failures.empty() ? 0 : p.failures.front().index);
+      continue;
+    }
+    properties_told.insert(p.name);
+    const Failure& first = p.failures.front();
+    text += failure_report(first, keep(first, context), context) + "\n";
+  }
+  if (!others.empty()) others += "attest verify --properties '^NAME$' tells one of these at length\n";
+  return text + others;
+}
+
+Exit verify_kernel(const Options& o) {
+  VerifyOptions options;
+  options.cases = count("--cases", o.cases, 1);
+  if (!o.time.empty()) options.seconds = duration("--time", o.time);
+  options.seed = seed("--seed", o.seed);
+  options.contract = contract("--contract", o.contract);
+  options.exact = o.exact;
+  options.properties = o.properties;
+  const Shard part = shard("--shard", o.shard);
+  options.shard = part.index;
+  options.shards = part.of;
+  if (!o.threads.empty()) options.threads = static_cast<int>(std::min<int64_t>(count("--threads", o.threads, 1), 1024));
+  const std::vector<const Property*> properties = select_properties("--properties", o.properties);
+  if (o.list) {
+    list_properties(properties);
+    return Exit::holds;
+  }
+  const Kernel kernel = load_kernel(o.kernel);
+  require_selftest();
+
+  const std::string word = o.kernel.empty() ? kernel.name() : o.kernel;
+  const std::string command = command_line(o, word);
+  std::FILE* out = o.json == "-" ? stderr : stdout;
+  const std::string header = fmt::format("attest verify: kernel {} {} on {}, contract {}, seed {}\n", kernel.name(), kernel.table().version, kernel.device(),
+                                         name_of(options.contract), options.seed);
+  fmt::print(out, "{}", header);
+  std::fflush(out);
+  if (o.dry_run) {
+    print_plan(out, kernel, properties);
+    fmt::print(out, "to run it: {}\n", command);
+    return Exit::holds;
+  }
+
+  ProgressLine line;
+  running(fmt::format("kernel {}; again: {}", kernel.name(), command));
+  const VerifyReport report = verify(kernel, options, [&](const Progress& p) { line(p); });
+  line.clear();
+  const RunSummary run{kernel, report, options.contract, options.seed, command};
+
+  const std::string summary = property_table(run) + "\n" + mix_text(run) + regime_text(run) + totals_text(run);
+  const std::string conclusion = fmt::format("again: {}\n{}", command, verdict_line(run));
+  fmt::print(out, "{}\n", summary);
+  std::fflush(out);
+  const std::string folder = o.report.empty() ? "report" : o.report;
+  const FailureContext context{kernel, word, options.contract, options.exact, (std::filesystem::path(folder) / "failures").string()};
+  const std::string failures = report.violations() > 0 ? tell_failures(report, context) : "";
+  fmt::print(out, "{}{}", failures, conclusion);
+
+  const std::string json = to_json(run);
+  if (!o.report.empty()) {
+    write_file((std::filesystem::path(folder) / "verify.json").string(), json);
+    write_file((std::filesystem::path(folder) / "verify.txt").string(), header + summary + "\n" + failures + conclusion);
+  }
+  if (o.json == "-")
+    fmt::print("{}", json);
+  else if (!o.json.empty())
+    write_file(o.json, json);
+
+  Exit exit = Exit::holds;
+  if (report.cases() == 0 || report.inconclusive()) exit = graver(exit, Exit::inconclusive);
+  if (report.violations() > 0) exit = graver(exit, Exit::violation);
+  if (crashed(report)) exit = graver(exit, Exit::crash);
+  return exit;
+}
+
+}  // namespace
+
+Action add_verify(CLI::App& command) {
+  const auto o = std::make_shared<Options>();
+  command.add_option("--kernel", o->kernel, "a built-in name, the path of a plug-in, or path:name; the best one present if left out")->type_name("K");
+  CLI::Option* cases = command.add_option("--cases", o->cases, "how many cases, over all properties")->type_name("N")->capture_default_str();
+  command.add_option("--time", o->time, "runs this long instead: 30s, 10m, 2h")->type_name("T")->excludes(cases);
+  command.add_option("--seed", o->seed, "the same seed makes the same cases, on every machine")->type_name("S")->capture_default_str();
+  command.add_option("--properties", o->properties, "only those whose name this regular expression is found in")->type_name("RE");
+  command.add_option("--contract", o->contract, "what the kernel may round: strict or declared")->type_name("C")->capture_default_str();
+  command.add_option("--report", o->report, "folder for the report and the failures (failures go to ./report if left out)")->type_name("DIR");
+  command.add_option("--json", o->json, "file for the figures; '-' is stdout, and then all text goes to stderr")->type_name("FILE");
+  command.add_option("--shard", o->shard, "the part I of N of all cases, I from 1 to N")->type_name("I/N")->capture_default_str();
+  command.add_option("--threads", o->threads, "one per core if left out")->type_name("N");
+  command.add_flag("--exact", o->exact, "judges everything in cpp_dec_float: slow, the same verdicts");
+  command.add_flag("--list", o->list, "lists the properties and what each says");
+  command.add_flag("--dry-run", o->dry_run, "says what would be checked, and checks nothing");
+  return [o] { return verify_kernel(*o); };
+}
+
+}  // namespace attest::cli

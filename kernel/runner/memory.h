@@ -1,0 +1,34 @@
+// memory.h: where a kernel's tensors live during one run: an arena on the kernel's device, filled from an image in
+// host memory and read back whole, so that one comparison shows every byte that was touched.
+//
+// Ownership: an arena keeps its memory and grows; one run at a time. Errors: DeviceError with the driver's words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace attest {
+
+struct DeviceError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Arena {
+ public:
+  virtual ~Arena() = default;
+  virtual uint8_t* reserve(size_t bytes) = 0;                         // base on the device, aligned to 256 bytes
+  virtual void upload(const uint8_t* image, size_t bytes) = 0;        // image to base
+  virtual void download(uint8_t* image, size_t bytes) = 0;            // base to image
+  virtual void* stream() = 0;                                         // for attest_kernel.forward
+  virtual void synchronise() = 0;                                     // waits for the stream
+  virtual std::string device() const = 0;                             // "cpu" or the name of the GPU
+};
+
+std::unique_ptr<Arena> cpu_arena();
+// nullptr and a reason where there is no CUDA device, or CUDA was not built.
+std::unique_ptr<Arena> cuda_arena(std::string& why);
+
+}  // namespace attest

@@ -1,0 +1,71 @@
+#include <cuda_runtime_api.h>
+
+#include "kernel/runner/memory.h"
+
+namespace attest {
+
+namespace {
+
+void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw DeviceError(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+class CudaArena : public Arena {
+ public:
+  CudaArena() {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    cudaDeviceProp properties;
+    int device = 0;
+    check(cudaGetDevice(&device), "cudaGetDevice");
+    check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+    name_ = properties.name;
+  }
+  ~CudaArena() override {
+    cudaFree(base_);
+    cudaStreamDestroy(stream_);
+  }
+  uint8_t* reserve(size_t bytes) override {
+    if (bytes > size_) {
+      check(cudaFree(base_), "cudaFree");
+      base_ = nullptr;
+      size_ = 0;
+      const size_t wanted = bytes + bytes / 4 + (size_t{1} << 20);
+      check(cudaMalloc(reinterpret_cast<void**>(&base_), wanted), "cudaMalloc");
+      size_ = wanted;
+    }
+    return base_;
+  }
+  void upload(const uint8_t* image, size_t bytes) override { check(cudaMemcpyAsync(base_, image, bytes, cudaMemcpyHostToDevice, stream_), "copy to the device"); }
+  void download(uint8_t* image, size_t bytes) override {
+    check(cudaMemcpyAsync(image, base_, bytes, cudaMemcpyDeviceToHost, stream_), "copy from the device");
+    synchronise();
+  }
+  void* stream() override { return stream_; }
+  void synchronise() override { check(cudaStreamSynchronize(stream_), "kernel"); }
+  std::string device() const override { return name_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  uint8_t* base_ = nullptr;
+  size_t size_ = 0;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Arena> cuda_arena(std::string& why) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    why = status != cudaSuccess ? cudaGetErrorString(status) : "no CUDA device";
+    return nullptr;
+  }
+  try {
+    return std::make_unique<CudaArena>();
+  } catch (const DeviceError& e) {
+    why = e.what();
+    return nullptr;
+  }
+}
+
+}  // namespace attest

@@ -1,0 +1,48 @@
+// bound.h: the worst-case bound and the predicted noise of one row, per output element.
+//
+// Guarantee: for a kernel within the Numerics, |O_kernel - O_exact| <= bound for every element and
+// |LSE_kernel - LSE_exact| <= lse_bound, for errors of any size; reference/bound.md derives every term. The
+// sums are taken in double and the result is enlarged by 2^-36, which covers their own rounding.
+#pragma once
+
+#include <vector>
+
+#include "reference/row.h"
+
+namespace attest {
+
+struct RowBound {
+  double lse = 0;                   // bound of LSE
+  std::vector<double> o;            // [Dv] bound of O
+  std::vector<double> score_part;   // [Dv] the part of it that errors of the weights cause
+  std::vector<double> range;        // [Dv] largest minus smallest visible value, 0 among them with a sink
+  std::vector<double> variance;     // [Dv] predicted variance of the rounding errors
+  std::vector<double> drift;        // [Dv] how far truncating accumulators may pull O toward zero
+  std::vector<double> enclosure;    // [Dv] what the double path's errors of p make of O, 0 in the exact path
+  std::vector<double> common;       // [Dv] deviation that all columns share, part of the variance
+  bool near_binade = false;         // a half-ulp term hangs on a comparison too close for the double path
+
+  // Scratch, per key and per column.
+  std::vector<double> delta, own, grow, rounding, flush, sub, sigma2, noise_weight;
+  std::vector<int64_t> group, table;
+  std::vector<double> spread, near, near_abs, noise_spread, noise_abs, flushed_abs, sub_abs, sub_spread, low, high, nonzero;
+};
+
+// Fills `bound` for a normal row. `numerics` of the kernel, `type` of the output.
+void bound_row(const Row& row, const HeadData& head, const Problem& problem, const Numerics& numerics, RowBound& bound);
+
+// Upper bounds of sum lambda^2 and lambda_max for the eigenvalues lambda of C / tr C, where C is the covariance
+// of the row's errors that `bound_row` predicts.
+struct Spectrum {
+  double sum_squares = 1, largest = 1;
+};
+Spectrum noise_spectrum(const Row& row, const HeadData& head, DType output, RowBound& bound);
+
+// 1 + 2 sqrt(t sum lambda^2) + 2 t lambda_max with t = ln(1/rate), rate = 1e-9 per row: the value that a
+// weighted chi-square, or a sum of independent sub-Gaussian errors, exceeds with that rate at most.
+// Source: D. Hsu, S. Kakade, T. Zhang, "A tail inequality for quadratic forms of subgaussian random vectors",
+// Electronic Communications in Probability 17 (2012), theorem 2.1.
+double noise_threshold(const Spectrum& spectrum);
+double noise_threshold_equal_columns(double columns);
+
+}  // namespace attest

@@ -1,0 +1,19 @@
+// enclosure.h: the double path. The same row as exact.h, in double, with an enclosure of its own error that decides
+// most rows; the others go to the exact path.
+//
+// Guarantees: the exact weights lie within p_j e^{+-kappa_j}, up to a factor that all of them share; O within
+// o_hi +- (o_sum_error + RowBound::enclosure); LSE within lse_error. Assumed of the library: exp, log and tanh of
+// <cmath> within 2 units in the last place. No compensation is needed: the kernel's own sums have the same number of
+// terms and lose 2^-23 where these lose 2^-53.
+// Source: N. Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2 (error of recursive summation).
+#pragma once
+
+#include "reference/row.h"
+#include "reference/scores.h"
+
+namespace attest {
+
+// Fills `row` for a row that classify() found normal, from the dot products that it took.
+void enclose_row(const Problem& problem, const HeadData& head, const std::vector<Dot>& dots, Row& row);
+
+}  // namespace attest

@@ -1,0 +1,58 @@
+#include "reference/verdict.h"
+
+#include <cmath>
+
+namespace attest {
+
+std::string_view name_of(Disposition d) {
+  switch (d) {
+    case Disposition::passed: return "passed";
+    case Disposition::incorrect: return "incorrect";
+    case Disposition::non_finite: return "non-finite";
+    case Disposition::crashed: return "crashed";
+    case Disposition::timed_out: return "timed out";
+    case Disposition::overran_buffer: return "overran a buffer";
+    case Disposition::non_deterministic: return "non-deterministic";
+    case Disposition::not_supported: return "not supported";
+    case Disposition::known_failure: return "known failure";
+    case Disposition::unexpected_pass: return "unexpected pass";
+  }
+  return "";
+}
+
+std::string_view name_of(Check c) {
+  switch (c) {
+    case Check::none: return "none";
+    case Check::status: return "status";
+    case Check::memory: return "memory";
+    case Check::non_finite: return "non-finite";
+    case Check::lse: return "lse";
+    case Check::bound: return "bound";
+    case Check::budget: return "budget";
+    case Check::invariant: return "invariant";
+    case Check::relation: return "relation";
+    case Check::determinism: return "determinism";
+  }
+  return "";
+}
+
+// Bucket k holds (2^(k-11), 2^(k-10)] for k = 1 ... 20; bucket 0 all below, 21 all above, 22 the non-finite.
+int bucket_of(double ratio) {
+  if (!std::isfinite(ratio)) return kBuckets - 1;
+  if (ratio <= 0x1p-10) return 0;
+  int exponent;
+  const double fraction = std::frexp(ratio, &exponent);  // ratio = fraction * 2^exponent, fraction in [1/2, 1)
+  const int bucket = exponent + 10 - (fraction == 0.5 ? 1 : 0);
+  return bucket > kBuckets - 2 ? kBuckets - 2 : bucket;
+}
+
+std::string bucket_name(int bucket) {
+  const auto power = [](int k) {
+    return k < 0 ? "1/" + std::to_string(1 << -k) : std::to_string(1 << k);
+  };
+  if (bucket == kBuckets - 1) return "non-finite";
+  if (bucket == kBuckets - 2) return "> " + power(10);
+  return "<= " + power(bucket - 10);
+}
+
+}  // namespace attest
