@@ -24,10 +24,11 @@ int attest_bench_width(int variant) {
   return bench::variants(count)[variant].width;
 }
 
-// Packed [B,H,N,D], bf16 unless `f16`. Variant -1: the shape that the kernel chooses. Workspace: 64 MiB. Returns 0 or the
-// attest_status, with `message` (256 bytes) filled.
+// Packed [B,H,N,D], bf16 unless `f16`. Variant -1: the shape that the kernel chooses. Workspace: 64 MiB. Returns 0 or
+// the attest_status, with `message` (256 bytes) filled.
 int attest_bench_forward(int variant, int f16, void* q, void* k, void* v, void* o, float* lse, void* workspace, long b,
-                         long hq, long hk, long nq, long nk, long d, int causal, float scale, void* stream, char* message) {
+                         long hq, long hk, long nq, long nk, long d, int causal, float scale, void* stream,
+                         char* message) {
   bench::Call call({b, hq, hk, nq, nk, d, d}, !f16, q, k, v, o, lse);
   call.args.scale = scale, call.args.causal = causal;
   call.args.workspace = workspace, call.args.workspace_bytes = 64 << 20;

@@ -31,15 +31,23 @@ void check(cudaError_t error, const char* what) {
 template <class T>
 __host__ __device__ float number(T x);
 template <>
-__host__ __device__ float number(__half x) { return __half2float(x); }
+__host__ __device__ float number(__half x) {
+  return __half2float(x);
+}
 template <>
-__host__ __device__ float number(__nv_bfloat16 x) { return __bfloat162float(x); }
+__host__ __device__ float number(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
 template <class T>
 __host__ __device__ T element(float x);
 template <>
-__host__ __device__ __half element(float x) { return __float2half(x); }
+__host__ __device__ __half element(float x) {
+  return __float2half(x);
+}
 template <>
-__host__ __device__ __nv_bfloat16 element(float x) { return __float2bfloat16(x); }
+__host__ __device__ __nv_bfloat16 element(float x) {
+  return __float2bfloat16(x);
+}
 
 // About normal numbers, the same on every machine: sums of hashed bits.
 template <class T>
@@ -72,16 +80,19 @@ struct Strides {
 
 // One block a row: O in double, its spread sum p |v| / l, and LSE.
 template <class T>
-__global__ void direct(const T* q, const T* k, const T* v, double* o, double* spread, double* lse, bench::Extents e, Strides sq,
-                       Strides sk, Strides sv, const int* lengths, int causal, int64_t left, int64_t right, double scale) {
+__global__ void direct(const T* q, const T* k, const T* v, double* o, double* spread, double* lse, bench::Extents e,
+                       Strides sq, Strides sk, Strides sv, const int* lengths, int causal, int64_t left, int64_t right,
+                       double scale) {
   const int64_t row = blockIdx.x % e.queries, head = blockIdx.x / e.queries % e.query_heads;
   const int64_t batch = blockIdx.x / e.queries / e.query_heads, key_head = head / (e.query_heads / e.key_heads);
   const int64_t keys = lengths ? lengths[batch] : e.keys, position = row + keys - e.queries;
-  q += batch * sq.b + head * sq.h + row * sq.n, k += batch * sk.b + key_head * sk.h, v += batch * sv.b + key_head * sv.h;
+  q += batch * sq.b + head * sq.h + row * sq.n, k += batch * sk.b + key_head * sk.h,
+      v += batch * sv.b + key_head * sv.h;
   __shared__ double weight[128], total[1], most[1];
   double acc[2] = {}, mass[2] = {};
   const auto visible = [&](int64_t j) {
-    return j < keys && (!causal || j <= position) && (left < 0 || j >= position - left) && (right < 0 || j <= position + right);
+    return j < keys && (!causal || j <= position) && (left < 0 || j >= position - left) &&
+           (right < 0 || j <= position + right);
   };
   const auto score = [&](int64_t j) {
     double dot = 0;
@@ -153,7 +164,8 @@ class Run {
     call.args.scale = scale, call.args.causal = c_.causal;
     call.args.window_left = c_.left, call.args.window_right = c_.right;
     char message[200] = "";
-    if (!hopper::hopper_supports(call.args, message, sizeof message)) return std::printf("%s: refused: %s\n", c_.name.c_str(), message), false;
+    if (!hopper::hopper_supports(call.args, message, sizeof message))
+      return std::printf("%s: refused: %s\n", c_.name.c_str(), message), false;
     call.args.workspace_bytes = hopper::hopper_workspace_bytes(call.args);
     if (!workspace) workspace = allocate<char>(call.args.workspace_bytes);
     check(cudaMemset(workspace, 0x5A, call.args.workspace_bytes), "poison");
@@ -161,8 +173,9 @@ class Run {
     check(cudaMemset(lse, 0xFF, rows * 4), "poison");
     call.args.workspace = workspace;
     int count;
-    const attest_status status = c_.variant < 0 ? hopper::hopper_forward(call.args, nullptr, message, sizeof message)
-                                                : bench::variants(count)[c_.variant].forward(call.args, nullptr, message, sizeof message);
+    const attest_status status =
+        c_.variant < 0 ? hopper::hopper_forward(call.args, nullptr, message, sizeof message)
+                       : bench::variants(count)[c_.variant].forward(call.args, nullptr, message, sizeof message);
     if (status != ATTEST_OK) return std::printf("%s: %s\n", c_.name.c_str(), message), false;
     check(cudaDeviceSynchronize(), c_.name.c_str());
     return true;
@@ -173,12 +186,14 @@ class Run {
 
   void reference(std::vector<double>& ro, std::vector<double>& spread, std::vector<double>& rl) {
     const auto& e = c_.e;
-    double *d_o = allocate<double>(rows * e.value_width), *d_s = allocate<double>(rows * e.value_width), *d_l = allocate<double>(rows);
+    double *d_o = allocate<double>(rows * e.value_width), *d_s = allocate<double>(rows * e.value_width),
+           *d_l = allocate<double>(rows);
     const auto strides = [&](int64_t h, int64_t n, int64_t d) {
       return c_.heads_inside ? Strides{n * h * d, d, h * d} : Strides{h * n * d, n * d, d};
     };
-    direct<<<rows, 128>>>(q, k, v, d_o, d_s, d_l, e, strides(e.query_heads, e.queries, e.width), strides(e.key_heads, e.keys, e.width),
-                          strides(e.key_heads, e.keys, e.value_width), lengths, c_.causal, c_.left, c_.right, scale);
+    direct<<<rows, 128>>>(q, k, v, d_o, d_s, d_l, e, strides(e.query_heads, e.queries, e.width),
+                          strides(e.key_heads, e.keys, e.width), strides(e.key_heads, e.keys, e.value_width), lengths,
+                          c_.causal, c_.left, c_.right, scale);
     check(cudaDeviceSynchronize(), "reference");
     ro = fetch(d_o, rows * e.value_width), spread = fetch(d_s, rows * e.value_width), rl = fetch(d_l, rows);
   }
@@ -186,7 +201,8 @@ class Run {
   int64_t place(int64_t i) const {
     const auto& e = c_.e;
     if (!c_.heads_inside) return i;
-    const int64_t d = i % e.value_width, n = i / e.value_width % e.queries, h = i / e.value_width / e.queries % e.query_heads;
+    const int64_t d = i % e.value_width, n = i / e.value_width % e.queries,
+                  h = i / e.value_width / e.queries % e.query_heads;
     const int64_t b = i / e.value_width / e.queries / e.query_heads;
     return ((b * e.queries + n) * e.query_heads + h) * e.value_width + d;
   }
@@ -271,7 +287,8 @@ void masked_payload(const Case& c) {
   // The last key of each key head is visible to the last query alone (causal) or to none (lengths).
   const int64_t row = e.keys - 1;
   for (int64_t h = 0; h < e.batches * e.key_heads; ++h)
-    for (int64_t d = 0; d < e.value_width; ++d) run.set(run.v, (h * e.keys + row) * e.value_width + d, d % 2 ? NAN : -INFINITY);
+    for (int64_t d = 0; d < e.value_width; ++d)
+      run.set(run.v, (h * e.keys + row) * e.value_width + d, d % 2 ? NAN : -INFINITY);
   for (int64_t h = 0; h < e.batches * e.key_heads; ++h) run.set(run.k, (h * e.keys + row) * e.width, NAN);
   ran &= run.forward();
   const auto after = run.output();
@@ -281,14 +298,19 @@ void masked_payload(const Case& c) {
     const bool sees = c.causal && r % e.queries == e.queries - 1;
     for (int64_t d = 0; d < e.value_width; ++d) {
       const size_t i = r * e.value_width + d;
-      if (sees) not_nan += !std::isnan(number(after[i]));
-      else changed += std::memcmp(&before[i], &after[i], sizeof(T)) != 0;
+      if (sees)
+        not_nan += !std::isnan(number(after[i]));
+      else
+        changed += std::memcmp(&before[i], &after[i], sizeof(T)) != 0;
     }
-    if (!sees) changed += lse_before[r] != lse_after[r];
-    else not_nan += !std::isnan(lse_after[r]);
+    if (!sees)
+      changed += lse_before[r] != lse_after[r];
+    else
+      not_nan += !std::isnan(lse_after[r]);
   }
   char figures[100];
-  std::snprintf(figures, sizeof figures, "changed %lld, should be NaN %lld", static_cast<long long>(changed), static_cast<long long>(not_nan));
+  std::snprintf(figures, sizeof figures, "changed %lld, should be NaN %lld", static_cast<long long>(changed),
+                static_cast<long long>(not_nan));
   verdict(c.name, ran && changed == 0 && not_nan == 0, figures);
 }
 
@@ -308,7 +330,8 @@ void visible_value(const Case& c) {
     for (int64_t d = 0; d < e.value_width; ++d) {
       const bool hit = r < e.queries && d == column && (!c.causal || r + e.keys - e.queries >= key);
       const float x = number(after[r * e.value_width + d]);
-      wrong += hit ? std::isfinite(x) : std::memcmp(&before[r * e.value_width + d], &after[r * e.value_width + d], sizeof(T)) != 0;
+      wrong += hit ? std::isfinite(x)
+                   : std::memcmp(&before[r * e.value_width + d], &after[r * e.value_width + d], sizeof(T)) != 0;
     }
   char figures[100];
   std::snprintf(figures, sizeof figures, "wrong %lld", static_cast<long long>(wrong));
@@ -319,8 +342,9 @@ template <class T>
 void all(const char* type, bool quick) {
   const auto name = [&](const char* what, const bench::Extents& e) {
     char text[200];
-    std::snprintf(text, sizeof text, "%s %s B%lld H%lld/%lld N%lldx%lld D%lld/%lld", type, what, (long long)e.batches, (long long)e.query_heads,
-                  (long long)e.key_heads, (long long)e.queries, (long long)e.keys, (long long)e.width, (long long)e.value_width);
+    std::snprintf(text, sizeof text, "%s %s B%lld H%lld/%lld N%lldx%lld D%lld/%lld", type, what, (long long)e.batches,
+                  (long long)e.query_heads, (long long)e.key_heads, (long long)e.queries, (long long)e.keys,
+                  (long long)e.width, (long long)e.value_width);
     return std::string(text);
   };
   const auto run = [&](const char* what, bench::Extents e, const std::function<void(Case&)>& change = {}) {
@@ -390,7 +414,8 @@ int main(int argc, char** argv) {
     for (int causal : {0, 1}) {
       Case c;
       c.e = {2, 2, 1, 600, 777, table[i].width, table[i].width}, c.variant = i, c.causal = causal;
-      c.name = std::string("variant ") + table[i].name + " D" + std::to_string(table[i].width) + (causal ? " causal" : "");
+      c.name =
+          std::string("variant ") + table[i].name + " D" + std::to_string(table[i].width) + (causal ? " causal" : "");
       accuracy<__nv_bfloat16>(c);
     }
   std::printf("%d bad\n", failures);

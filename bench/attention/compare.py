@@ -91,7 +91,8 @@ def main():
             for n in map(int, args.lengths.split(",")):
                 b, h = TOKENS // n, WIDTH // d
                 torch.manual_seed(n + d)
-                sets = [[torch.randn(b, h, n, d, device="cuda", dtype=torch.bfloat16) for _ in range(3)] for _ in range(3)]
+                tensor = lambda: torch.randn(b, h, n, d, device="cuda", dtype=torch.bfloat16)
+                sets = [[tensor() for _ in range(3)] for _ in range(3)]
                 out = torch.empty_like(sets[0][0])
                 lse = torch.empty(b, h, n, device="cuda")
 

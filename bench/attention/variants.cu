@@ -1,5 +1,4 @@
 #include "bench/attention/variants.h"
-
 #include "kernel/cuda/hopper/launch.cuh"
 
 namespace attest::bench {

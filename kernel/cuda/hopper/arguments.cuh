@@ -37,9 +37,9 @@ struct Arguments {
   int batches, query_heads, heads_per_key_head, queries, keys, width, value_width;
   // 1, or 0 where a broadcast dimension has extent 1 in the maps.
   int q_head_step, q_batch_step, k_head_step, k_batch_step, v_head_step, v_batch_step;
-  float scale;         // |scale|
-  float scale_log2e;   // |scale| * log2(e), rounded once
-  int negative_scale;  // 1: Q is negated, which negates every score exactly
+  float scale;                    // |scale|
+  float scale_log2e;              // |scale| * log2(e), rounded once
+  int negative_scale;             // 1: Q is negated, which negates every score exactly
   int window_left, window_right;  // kUnlimited, or how far a query sees
   Pass pass;
   uint8_t* row_state;    // [batch, head, query]

@@ -72,7 +72,8 @@ __device__ inline bool holds_rows_to_clean(const Arguments& a, const Work& work)
   const uint8_t* strips = a.strip_state + (int64_t{work.batch} * a.query_heads + work.head) * a.strips;
   const int begin = work.block * (Tile::query_rows / kStripRows);
   bool any = false;
-  for (int i = begin; i < min(begin + Tile::query_rows / kStripRows, a.strips); ++i) any |= strips[i] & kValuesNotFinite;
+  for (int i = begin; i < min(begin + Tile::query_rows / kStripRows, a.strips); ++i)
+    any |= strips[i] & kValuesNotFinite;
   return any;
 }
 
@@ -201,11 +202,11 @@ __device__ inline void transpose_over_quad(uint32_t (&w)[4], int lane) {
   }
 }
 
-// Writes O / l, LSE and the state of this thread's rows: `row` of the head, and the one kRowDistance below it. Returns the kinds
-// of states (bits) among the rows of the warp.
+// Writes O / l, LSE and the state of this thread's rows: `row` of the head, and the one kRowDistance below it. Returns
+// the kinds of states (bits) among the rows of the warp.
 template <class Tile, class T>
 __device__ inline unsigned finish_rows(const Arguments& a, const Work& work, const float (&o)[Tile::width / 2],
-                                   const OnlineSoftmax& softmax, int row, int lane) {
+                                       const OnlineSoftmax& softmax, int row, int lane) {
   const int64_t head_index = int64_t{work.batch} * a.query_heads + work.head;
   unsigned kinds = 0;
 #pragma unroll
@@ -262,9 +263,15 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
   const int lane = thread % 32, thread_row = group * kWarpgroupRows + thread / 32 * kStripRows + lane / 4;
   char* const queries = shared.q + group * kWarpgroupRows * kPanelRowBytes;
   const Turn<Tile::consumers> turn(group);
-  const auto take_turn = [&] { if constexpr (Tile::take_turns) turn.take(); };
-  const auto pass_turn = [&] { if constexpr (Tile::take_turns) turn.pass(); };
-  const auto release = [&](TransferBarrier& barrier) { if (lane == 0) barrier.arrive(); };
+  const auto take_turn = [&] {
+    if constexpr (Tile::take_turns) turn.take();
+  };
+  const auto pass_turn = [&] {
+    if constexpr (Tile::take_turns) turn.pass();
+  };
+  const auto release = [&](TransferBarrier& barrier) {
+    if (lane == 0) barrier.arrive();
+  };
 
   float s[Tile::key_rows / 2], o[Tile::width / 2];
   uint32_t p[Tile::key_rows / 4];
@@ -275,7 +282,7 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
   unsigned kinds = 0;
   int popped = 0;
 
-  Work work = {};           // the block of queries at hand
+  Work work = {};               // the block of queries at hand
   int tile = 0, last_tile = 0;  // its tiles go down from `tile` to `last_tile`
 
   const auto wait_for_queries = [&] {
@@ -290,7 +297,8 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
   };
   const auto tile_needs_mask = [&] {
     const int row = work.block * Tile::query_rows, key = tile * Tile::key_rows;
-    return needs_mask(VisibleKeys(a, work.keys), row, min(row + Tile::query_rows, a.queries), key, key + Tile::key_rows);
+    return needs_mask(VisibleKeys(a, work.keys), row, min(row + Tile::query_rows, a.queries), key,
+                      key + Tile::key_rows);
   };
   // The softmax of finished scores, which makes them P.
   const auto take_scores = [&](auto masked) {
@@ -298,7 +306,8 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
     release(shared.k_free[at.stage()]);
     if (tile == last_tile) release(shared.q_free[group]);
     if constexpr (decltype(masked)::value)
-      hide(s, tile * Tile::key_rows + lane % 4 * 2, VisibleKeys(a, work.keys), work.block * Tile::query_rows + thread_row);
+      hide(s, tile * Tile::key_rows + lane % 4 * 2, VisibleKeys(a, work.keys),
+           work.block * Tile::query_rows + thread_row);
     factors = softmax.take(s);
   };
   const auto issue_weighted_values = [&](const RingPosition<Tile::stages>& position) {

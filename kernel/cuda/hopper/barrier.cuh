@@ -68,7 +68,8 @@ __device__ inline void wait_for_previous_launch() { asm volatile("griddepcontrol
 template <int Groups>
 class Turn {
  public:
-  __device__ explicit Turn(int group) : mine_(kFirstId + group), next_(kFirstId + (group + 1 == Groups ? 0 : group + 1)) {
+  __device__ explicit Turn(int group)
+      : mine_(kFirstId + group), next_(kFirstId + (group + 1 == Groups ? 0 : group + 1)) {
     if (group == Groups - 1) announce(next_, 256);  // group 0 goes first
   }
   __device__ void take() const { meet(mine_, 256); }

@@ -25,8 +25,8 @@ __device__ inline void prefetch_map(const CUtensorMap* map) {
 __device__ inline void copy_panel(void* panel, const CUtensorMap* map, TransferBarrier& barrier, int column, int row,
                                   int head, int batch) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
-      ::"r"(shared_address(panel)),
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(shared_address(panel)),
       "l"(reinterpret_cast<uint64_t>(map)), "r"(shared_address(&barrier)), "r"(column), "r"(row), "r"(head), "r"(batch)
       : "memory");
 }
@@ -38,8 +38,8 @@ __device__ inline void copy_tile(void* tile, const CUtensorMap* map, TransferBar
   barrier.arrive_and_expect(Rows * Columns * 2);
 #pragma unroll
   for (int panel = 0; panel < Columns / kPanelColumns; ++panel)
-    copy_panel(static_cast<char*>(tile) + panel * PanelRows * kPanelRowBytes, map, barrier, panel * kPanelColumns, row, head,
-               batch);
+    copy_panel(static_cast<char*>(tile) + panel * PanelRows * kPanelRowBytes, map, barrier, panel * kPanelColumns, row,
+               head, batch);
 }
 
 // Byte offset of 16-byte chunk `chunk` of row `row` in a swizzled panel.

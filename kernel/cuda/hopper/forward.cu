@@ -1,7 +1,6 @@
-#include "kernel/cuda/hopper/forward.h"
-
 #include <cstdio>
 
+#include "kernel/cuda/hopper/forward.h"
 #include "kernel/cuda/hopper/shapes.h"
 
 namespace attest::hopper {
@@ -41,7 +40,8 @@ attest_status hopper_forward(const attest_args& args, cudaStream_t stream, char*
                   static_cast<unsigned long long>(args.workspace_bytes));
     return ATTEST_FAILED;
   }
-  return shape.bf16 ? forward_bf16(args, shape, stream, message, size) : forward_f16(args, shape, stream, message, size);
+  return shape.bf16 ? forward_bf16(args, shape, stream, message, size)
+                    : forward_f16(args, shape, stream, message, size);
 }
 
 }  // namespace attest::hopper

@@ -25,7 +25,7 @@
 
 namespace attest::hopper {
 
-// False with a one-line reason if this path does not take the call. Asks the current device once.
+// False with a one-line reason if this path does not take the call on the current device.
 bool hopper_supports(const attest_args& args, char* reason, size_t size);
 
 // Bytes that args.workspace must hold; 0 where hopper_supports is false.

@@ -25,7 +25,8 @@ inline cudaError_t launch_kernel(void (*kernel)(Arguments), int blocks, int thre
 template <class Tile, class T>
 attest_status launch(const attest_args& args, const CallShape& shape, cudaStream_t stream, char* message, size_t size) {
   Arguments a;
-  if (!prepare(args, shape, {Tile::query_rows, Tile::key_rows, Tile::width}, a, message, size)) return ATTEST_UNSUPPORTED;
+  if (!prepare(args, shape, {Tile::query_rows, Tile::key_rows, Tile::width}, a, message, size))
+    return ATTEST_UNSUPPORTED;
 
   int device = 0, multiprocessors = 0;
   cudaError_t error = cudaGetDevice(&device);
@@ -35,7 +36,8 @@ attest_status launch(const attest_args& args, const CallShape& shape, cudaStream
     error = cudaFuncSetAttribute(attention<Tile, T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   // The same division of shared memory and L1 for both kernels: changing it between launches costs microseconds.
   if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(exact_rows<T>, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+    error = cudaFuncSetAttribute(exact_rows<T>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                 cudaSharedmemCarveoutMaxShared);
   if (error == cudaSuccess && a.next_place) error = cudaMemsetAsync(a.next_place, 0, sizeof(int), stream);
   if (error == cudaSuccess) {
     const int blocks = std::min<int64_t>(multiprocessors, places(a));
@@ -47,8 +49,7 @@ attest_status launch(const attest_args& args, const CallShape& shape, cudaStream
     a.pass = Pass::clean_values;
     error = launch_kernel(attention<Tile, T>, multiprocessors, Tile::threads, kSharedBytes, true, a, stream);
   }
-  if (error == cudaSuccess)
-    error = launch_kernel(exact_rows<T>, multiprocessors, kExactThreads, 0, true, a, stream);
+  if (error == cudaSuccess) error = launch_kernel(exact_rows<T>, multiprocessors, kExactThreads, 0, true, a, stream);
   if (error == cudaSuccess) return ATTEST_OK;
   std::snprintf(message, size, "could not launch the Hopper kernel: %s", cudaGetErrorString(error));
   return ATTEST_FAILED;

@@ -22,7 +22,8 @@ namespace attest::hopper {
 // spans panels), distance between groups of 8 rows, 128-byte swizzle. PTX ISA: "Matrix descriptor format".
 __device__ inline uint64_t shared_operand(const void* start, uint32_t panel_bytes) {
   constexpr uint64_t kEightRows = 8 * kPanelRowBytes, kSwizzle128 = uint64_t{1} << 62;
-  return (shared_address(start) & 0x3FFFF) >> 4 | uint64_t{panel_bytes >> 4} << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
+  return (shared_address(start) & 0x3FFFF) >> 4 | uint64_t{panel_bytes >> 4} << 16 | (kEightRows >> 4) << 32 |
+         kSwizzle128;
 }
 // The operand `bytes` further on.
 __device__ inline uint64_t advance(uint64_t operand, uint32_t bytes) { return operand + (bytes >> 4); }
@@ -48,83 +49,84 @@ __device__ inline void pin(float (&registers)[Count]) {
 template <class T, int N>
 struct MatrixMultiply;
 
-#define ATTEST_OUT8(i) \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-#define ATTEST_D64 \
+#define ATTEST_OUT8(i)                                                                                        \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
+      "+f"(d[i + 7])
+#define ATTEST_D64                                                                                       \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
   "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
-#define ATTEST_OUT64 \
-  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24)
-#define ATTEST_D80 \
+#define ATTEST_OUT64 ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24)
+#define ATTEST_D80                                                                                       \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
   "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39 "
-#define ATTEST_OUT80 \
-  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32)
-#define ATTEST_D128 \
+#define ATTEST_OUT80 ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32)
+#define ATTEST_D128                                                                                      \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
   "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
   "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, " \
   "%62, %63 "
-#define ATTEST_OUT128 \
-  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32), ATTEST_OUT8(40), \
-  ATTEST_OUT8(48), ATTEST_OUT8(56)
-#define ATTEST_D160 \
+#define ATTEST_OUT128                                                                                                  \
+  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32), ATTEST_OUT8(40), ATTEST_OUT8(48), \
+      ATTEST_OUT8(56)
+#define ATTEST_D160                                                                                      \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
   "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
   "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, " \
   "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79 "
-#define ATTEST_OUT160 \
-  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32), ATTEST_OUT8(40), \
-  ATTEST_OUT8(48), ATTEST_OUT8(56), ATTEST_OUT8(64), ATTEST_OUT8(72)
-#define ATTEST_D176 \
+#define ATTEST_OUT160                                                                                                  \
+  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32), ATTEST_OUT8(40), ATTEST_OUT8(48), \
+      ATTEST_OUT8(56), ATTEST_OUT8(64), ATTEST_OUT8(72)
+#define ATTEST_D176                                                                                      \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
   "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
   "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, " \
   "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
   "%82, %83, %84, %85, %86, %87 "
-#define ATTEST_OUT176 \
-  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32), ATTEST_OUT8(40), \
-  ATTEST_OUT8(48), ATTEST_OUT8(56), ATTEST_OUT8(64), ATTEST_OUT8(72), ATTEST_OUT8(80)
-#define ATTEST_D192 \
+#define ATTEST_OUT176                                                                                                  \
+  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32), ATTEST_OUT8(40), ATTEST_OUT8(48), \
+      ATTEST_OUT8(56), ATTEST_OUT8(64), ATTEST_OUT8(72), ATTEST_OUT8(80)
+#define ATTEST_D192                                                                                      \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
   "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
   "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, " \
   "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
   "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95 "
-#define ATTEST_OUT192 \
-  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32), ATTEST_OUT8(40), \
-  ATTEST_OUT8(48), ATTEST_OUT8(56), ATTEST_OUT8(64), ATTEST_OUT8(72), ATTEST_OUT8(80), ATTEST_OUT8(88)
-#define ATTEST_D256 \
+#define ATTEST_OUT192                                                                                                  \
+  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32), ATTEST_OUT8(40), ATTEST_OUT8(48), \
+      ATTEST_OUT8(56), ATTEST_OUT8(64), ATTEST_OUT8(72), ATTEST_OUT8(80), ATTEST_OUT8(88)
+#define ATTEST_D256                                                                                      \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
   "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
   "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, " \
   "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
-  "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, " \
-  "%101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, " \
+  "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, "     \
+  "%101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, "     \
   "%117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127 "
-#define ATTEST_OUT256 \
-  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32), ATTEST_OUT8(40), \
-  ATTEST_OUT8(48), ATTEST_OUT8(56), ATTEST_OUT8(64), ATTEST_OUT8(72), ATTEST_OUT8(80), \
-  ATTEST_OUT8(88), ATTEST_OUT8(96), ATTEST_OUT8(104), ATTEST_OUT8(112), ATTEST_OUT8(120)
+#define ATTEST_OUT256                                                                                                  \
+  ATTEST_OUT8(0), ATTEST_OUT8(8), ATTEST_OUT8(16), ATTEST_OUT8(24), ATTEST_OUT8(32), ATTEST_OUT8(40), ATTEST_OUT8(48), \
+      ATTEST_OUT8(56), ATTEST_OUT8(64), ATTEST_OUT8(72), ATTEST_OUT8(80), ATTEST_OUT8(88), ATTEST_OUT8(96),            \
+      ATTEST_OUT8(104), ATTEST_OUT8(112), ATTEST_OUT8(120)
 
 // a, b, c, e, f, g: the numbers of the operands after the accumulators.
-#define ATTEST_MATRIX_MULTIPLY(T, NAME, N, a, b, c, e, f, g)                                                           \
-  template <>                                                                                                          \
-  struct MatrixMultiply<T, N> {                                                                                        \
-    __device__ static void scores(float (&d)[N / 2], uint64_t rows, uint64_t keys, int accumulate) {                   \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #c ", 0;\n"                                                    \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAME "." NAME " {" ATTEST_D##N "}, %" #a ", %" #b \
-                   ", p, 1, 1, 0, 0;\n}\n"                                                                             \
-                   : ATTEST_OUT##N                                                                                     \
-                   : "l"(rows), "l"(keys), "r"(accumulate));                                                           \
-    }                                                                                                                  \
-    __device__ static void weighted_values(float (&d)[N / 2], const uint32_t* p, uint64_t values, int accumulate) {    \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #g ", 0;\n"                                                    \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAME "." NAME " {" ATTEST_D##N "}, {%" #a ", %" #b \
-                   ", %" #c ", %" #e "}, %" #f ", p, 1, 1, 1;\n}\n"                                                    \
-                   : ATTEST_OUT##N                                                                                     \
-                   : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(values), "r"(accumulate));                        \
-    }                                                                                                                  \
+#define ATTEST_MATRIX_MULTIPLY(T, NAME, N, a, b, c, e, f, g)                                                        \
+  template <>                                                                                                       \
+  struct MatrixMultiply<T, N> {                                                                                     \
+    __device__ static void scores(float (&d)[N / 2], uint64_t rows, uint64_t keys, int accumulate) {                \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #c                                                          \
+                   ", 0;\n"                                                                                         \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAME "." NAME " {" ATTEST_D##N                 \
+                   "}, %" #a ", %" #b ", p, 1, 1, 0, 0;\n}\n"                                                       \
+                   : ATTEST_OUT##N                                                                                  \
+                   : "l"(rows), "l"(keys), "r"(accumulate));                                                        \
+    }                                                                                                               \
+    __device__ static void weighted_values(float (&d)[N / 2], const uint32_t* p, uint64_t values, int accumulate) { \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #g                                                          \
+                   ", 0;\n"                                                                                         \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAME "." NAME " {" ATTEST_D##N                 \
+                   "}, {%" #a ", %" #b ", %" #c ", %" #e "}, %" #f ", p, 1, 1, 1;\n}\n"                             \
+                   : ATTEST_OUT##N                                                                                  \
+                   : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(values), "r"(accumulate));                     \
+    }                                                                                                               \
   };
 ATTEST_MATRIX_MULTIPLY(__half, "f16", 64, 32, 33, 34, 35, 36, 37)
 ATTEST_MATRIX_MULTIPLY(__nv_bfloat16, "bf16", 64, 32, 33, 34, 35, 36, 37)

@@ -1,19 +1,18 @@
-#include "kernel/cuda/hopper/prepare.h"
-
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstdio>
 #include <initializer_list>
 
+#include "kernel/cuda/hopper/prepare.h"
 #include "kernel/cuda/hopper/tensor_map.h"
 #include "kernel/cuda/hopper/visible_keys.cuh"
 
 namespace attest::hopper {
 namespace {
 
-constexpr int64_t kMostWarps = 1024 * 12;   // consumer warps of one launch: multiprocessors x warps
-constexpr int64_t kCounterBytes = 16;       // the counter of places, aligned
+constexpr int64_t kMostWarps = 1024 * 12;      // consumer warps of one launch: multiprocessors x warps
+constexpr int64_t kCounterBytes = 16;          // the counter of places, aligned
 constexpr int64_t kL2BytesForKeys = 32 << 20;  // of K and V that a section of heads may fill
 
 char* address(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
@@ -73,14 +72,15 @@ bool examine(const attest_args& args, CallShape& shape, char* reason, size_t siz
   if (args.softcap != 0) return refuse("a softcap");
   if (args.sink) return refuse("a sink");
   if (args.trace) return refuse("a trace");
-  if (args.tile_keys != 0 || args.tile_order != 0 || args.split_count > 1) return refuse("a chosen tile, order or split");
+  if (args.tile_keys != 0 || args.tile_order != 0 || args.split_count > 1)
+    return refuse("a chosen tile, order or split");
   const DLTensor &q = *args.q, &k = *args.k, &v = *args.v, &o = *args.o;
   const bool f16 = is(q, kDLFloat, 16), bf16 = is(q, kDLBfloat, 16);
   if (!f16 && !bf16) return refuse("this input type");
   if (args.p_type != 0 && args.p_type != (bf16 ? ATTEST_BF16 : ATTEST_F16)) return refuse("this type of P");
   shape = {q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3], bf16, false};
-  for (const int64_t extent : {shape.batches, shape.query_heads, shape.key_heads, shape.queries, shape.keys, shape.width,
-                               shape.value_width})
+  for (const int64_t extent :
+       {shape.batches, shape.query_heads, shape.key_heads, shape.queries, shape.keys, shape.width, shape.value_width})
     if (extent < 1) return refuse("empty tensors");
   if (shape.width > 256 || shape.value_width > 256 || shape.width % 8 || shape.value_width % 8)
     return refuse("head widths that are not multiples of 8 up to 256");
@@ -92,7 +92,7 @@ bool examine(const attest_args& args, CallShape& shape, char* reason, size_t siz
   for (const DLTensor* t : {&q, &k, &v})
     for (int i = 0; i < 3; ++i) {
       if (i == 2 && t->shape[i] > 1 && stride(*t, i) == 0) return refuse("rows broadcast from one");
-      if (stride(*t, i) >= int64_t{1} << 39) return refuse("strides of 2^40 bytes and more");
+      if (t->shape[i] > 1 && stride(*t, i) >= int64_t{1} << 39) return refuse("strides of 2^40 bytes and more");
     }
   const float scale_log2e = static_cast<float>(std::fabs(static_cast<double>(args.scale)) * M_LOG2E);
   if (!(scale_log2e >= FLT_MIN && scale_log2e <= FLT_MAX)) return refuse("a scale that is zero, tiny or not finite");

@@ -28,7 +28,8 @@ __device__ inline int next_place(const Arguments& a, int place) {
 __device__ inline Work work_at(const Arguments& a, int place) {
   int block, head;
   if (a.next_place) {
-    const int section_places = a.section_heads * a.blocks, section = place / section_places, within = place % section_places;
+    const int section_places = a.section_heads * a.blocks, section = place / section_places,
+              within = place % section_places;
     const int first_head = section * a.section_heads;
     const int heads = min(a.section_heads, a.query_heads * a.batches - first_head);
     block = a.blocks - 1 - within / heads;

@@ -7,24 +7,25 @@
 
 namespace attest::hopper {
 
-//                    queries keys width stages turns  rescale early
+//                         queries keys width stages turns rescale early
 using Width64 = Tile<192, 128, 64, 2, true, false>;
 using Width64Short = Tile<128, 128, 64, 3, true, false>;
 using Width128 = Tile<128, 176, 128, 2, true, false>;
-using Width128Bounded = Tile<128, 128, 128, 2, true, false>;
+using Width128Short = Tile<128, 128, 128, 2, true, false>;
 using Width256 = Tile<128, 80, 256, 2, true, true>;
 
-constexpr int64_t kShort = 2048;  // up to here a causal mask leaves too much of a block of 192 queries unused
+// Up to these numbers of queries the smaller tile wastes less at the edges than it loses inside (docs/results).
+constexpr int64_t kShort64Bounded = 1024, kShort128 = 4096;
 
 template <class T>
-attest_status forward_as(const attest_args& args, const CallShape& shape, cudaStream_t stream, char* message, size_t size) {
+attest_status forward_as(const attest_args& args, const CallShape& shape, cudaStream_t stream, char* message,
+                         size_t size) {
   const int64_t width = std::max(shape.width, shape.value_width);
-  if (width <= 64 && shape.bounded && shape.queries <= kShort)
-    return launch<Width64Short, T>(args, shape, stream, message, size);
-  if (width <= 64) return launch<Width64, T>(args, shape, stream, message, size);
-  if (width > 128) return launch<Width256, T>(args, shape, stream, message, size);
-  if (shape.bounded) return launch<Width128Bounded, T>(args, shape, stream, message, size);
-  return launch<Width128, T>(args, shape, stream, message, size);
+  const auto run =
+      width <= 64    ? shape.bounded && shape.queries <= kShort64Bounded ? launch<Width64Short, T> : launch<Width64, T>
+         : width <= 128 ? shape.queries <= kShort128 ? launch<Width128Short, T> : launch<Width128, T>
+                        : launch<Width256, T>;
+  return run(args, shape, stream, message, size);
 }
 
 }  // namespace attest::hopper

@@ -7,7 +7,8 @@
 
 namespace attest::hopper {
 
-attest_status forward_f16(const attest_args& args, const CallShape& shape, cudaStream_t stream, char* message, size_t size);
+attest_status forward_f16(const attest_args& args, const CallShape& shape, cudaStream_t stream, char* message,
+                          size_t size);
 attest_status forward_bf16(const attest_args& args, const CallShape& shape, cudaStream_t stream, char* message,
                            size_t size);
 

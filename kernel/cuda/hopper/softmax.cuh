@@ -92,8 +92,7 @@ class OnlineSoftmax {
       part[row_of(i)][i & 1] += scores[i];
     }
 #pragma unroll
-    for (int r = 0; r < kRowsPerThread; ++r)
-      sum_[r] = __fmaf_rn(sum_[r], factors.of_row[r], part[r][0] + part[r][1]);
+    for (int r = 0; r < kRowsPerThread; ++r) sum_[r] = __fmaf_rn(sum_[r], factors.of_row[r], part[r][0] + part[r][1]);
     return factors;
   }
 

@@ -1,6 +1,6 @@
-#include "kernel/cuda/hopper/tensor_map.h"
-
 #include <cuda_runtime.h>
+
+#include "kernel/cuda/hopper/tensor_map.h"
 
 namespace attest::hopper {
 namespace {

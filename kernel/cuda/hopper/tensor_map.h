@@ -9,9 +9,9 @@
 namespace attest::hopper {
 
 struct TensorShape {
-  void* data;           // 16-byte aligned
-  int64_t extent[4];    // batch, head, row, column; each >= 1
-  int64_t stride[3];    // batch, head, row, in elements of 2 bytes, multiples of 8; read only where extent > 1
+  void* data;         // 16-byte aligned
+  int64_t extent[4];  // batch, head, row, column; each >= 1
+  int64_t stride[3];  // batch, head, row, in elements of 2 bytes, multiples of 8; read only where extent > 1
   bool bf16;
 };
 

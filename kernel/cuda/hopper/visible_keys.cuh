@@ -11,7 +11,7 @@
 
 namespace attest::hopper {
 
-constexpr int kUnlimited = 1 << 30;   // a window side that hides nothing
+constexpr int kUnlimited = 1 << 30;      // a window side that hides nothing
 constexpr int kLargestExtent = 1 << 28;  // of queries and keys, so that positions never overflow
 
 struct VisibleKeys {
