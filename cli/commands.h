@@ -5,21 +5,21 @@
 
 #include <functional>
 
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
-
-namespace CLI {
-class App;
-}
 
 namespace attest::cli {
 
 using Action = std::function<Exit()>;
 
-Action add_kernels(CLI::App& command);
-Action add_verify(CLI::App& command);
-Action add_replay(CLI::App& command);
-Action add_show(CLI::App& command);
-Action add_convert(CLI::App& command);
-Action add_selftest(CLI::App& command);
+Action add_kernels(CommandLine command);
+Action add_verify(CommandLine command);
+Action add_replay(CommandLine command);
+Action add_show(CommandLine command);
+Action add_diagnose(CommandLine command);
+Action add_shrink(CommandLine command);
+Action add_convert(CommandLine command);
+Action add_fuzz(CommandLine command);
+Action add_selftest(CommandLine command);
 
 }  // namespace attest::cli

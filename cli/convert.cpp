@@ -1,5 +1,4 @@
 // attest convert: a case file in the other format.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -11,15 +10,15 @@
 
 namespace attest::cli {
 
-Action add_convert(CLI::App& command) {
+Action add_convert(CommandLine command) {
   struct Options {
     std::string from, to;
     bool dry_run = false;
   };
   const auto o = std::make_shared<Options>();
-  command.add_option("FROM", o->from, "case file to read")->required();
-  command.add_option("TO", o->to, "case file to write; its extension, .json or .safetensors, says the format")->required();
-  command.add_flag("--dry-run", o->dry_run, "reads and checks FROM, writes nothing");
+  command.argument("FROM", o->from, "case file to read");
+  command.argument("TO", o->to, "case file to write; its extension, .json or .safetensors, says the format");
+  command.flag("--dry-run", o->dry_run, "reads and checks FROM, writes nothing");
   return [o] {
     const Case c = read_case(o->from);
     const std::string extension = std::filesystem::path(o->to).extension();

@@ -8,6 +8,7 @@
 #include "cli/environment.h"
 #include "cli/run_summary.h"
 #include "corpus/case_file.h"
+#include "properties/explain.h"
 #include "properties/shrink.h"
 #include "properties/signature.h"
 
@@ -15,7 +16,7 @@ namespace attest::cli {
 
 namespace {
 
-constexpr double kShrinkSeconds = 2;
+constexpr double kShrinkSeconds = 2, kDiagnoseSeconds = 2;
 constexpr int64_t kReadable = 4096;  // elements of inputs up to which a case is written as JSON
 
 int64_t elements(const Problem& p) {
@@ -55,6 +56,13 @@ KeptFailure keep(const Failure& failure, const FailureContext& context) {
       kept.shrunk = std::move(shrunk.problem);
       kept.attempts = shrunk.attempts;
     }
+  }
+
+  {
+    Judge judge;
+    const PropertyContext how{context.kernel, judge, context.contract, context.exact};
+    const Explanation found = explain(failure.result.problem, how, {.seconds = kDiagnoseSeconds});
+    if (!found.evidence.runs.empty()) kept.diagnosis = argument(found.evidence, found.diagnosis);
   }
 
   std::filesystem::create_directories(context.folder);
@@ -98,6 +106,7 @@ std::string failure_report(const Failure& failure, const KeptFailure& kept, cons
   if (const Property* p = find_property(failure.property)) text += fmt::format("  must hold: {}\n", p->statement);
   if (!failure.result.relation.empty()) text += fmt::format("  between runs: {}\n", failure.result.relation);
   text += fmt::format("  seen: {}\n  signature: {}\n", v.detail, kept.signature);
+  if (!kept.diagnosis.empty()) text += "diagnosis:\n" + indented(kept.diagnosis);
   text += "errors of the case as found:\n" + indented(error_table(v));
   if (!kept.repeats)
     text += "the case passed when it was run again: the kernel does not repeat itself; it was not shrunk:\n";

@@ -1,6 +1,6 @@
 // failure_report.h: what is told and kept of one failure.
 //
-// In the order of section 7 of the contract: verdict, property and signature; the error table; the shrunk case in
+// In the order of section 7 of the contract: verdict, property and signature; the diagnosis; the error table; the shrunk case in
 // words; the line that replays it; the environment. The shrunk case and the case as it was found are written to
 // files, so that the report never depends on a seed alone.
 // Example: fputs(failure_report(failure, keep(failure, run), run).c_str(), stdout);
@@ -26,9 +26,10 @@ struct KeptFailure {
   std::string signature;
   int64_t attempts = 0;                 // cases tried while shrinking
   bool repeats = true;                  // false: the same case passed when it was run again
+  std::string diagnosis;                // which fault explains it, in words
 };
 
-// Shrinks the failure, two seconds at most, and writes both cases. Throws CaseError if they cannot be written.
+// Shrinks the failure, two seconds at most, diagnoses it, and writes both cases. Throws CaseError if they cannot be written.
 KeptFailure keep(const Failure& failure, const FailureContext& context);
 
 std::string failure_report(const Failure& failure, const KeptFailure& kept, const FailureContext& context);

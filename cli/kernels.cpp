@@ -1,5 +1,4 @@
 // attest kernels: what is there, and what it can do.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -87,9 +86,9 @@ void print(const Kernel& kernel) {
 
 }  // namespace
 
-Action add_kernels(CLI::App& command) {
+Action add_kernels(CommandLine command) {
   const auto name = std::make_shared<std::string>();
-  command.add_option("--kernel", *name, "only this one: a built-in name, the path of a plug-in, or path:name")->type_name("K");
+  command.option("--kernel", *name, "K", "only this one: a built-in name, the path of a plug-in, or path:name");
   return [name] {
     if (!name->empty()) {
       print(load_kernel(*name));

@@ -25,14 +25,17 @@ int stop(Exit code, std::string line) {
 struct Subcommand {
   const char* name;
   const char* summary;
-  Action (*add)(CLI::App&);
+  Action (*add)(CommandLine);
 };
 constexpr Subcommand kSubcommands[] = {
     {"kernels", "lists the kernels and what they can do", add_kernels},
     {"verify", "checks every property of a kernel on many cases", add_verify},
     {"replay", "judges saved cases again", add_replay},
     {"show", "shows m, l, scale of every tile beside the reference's", add_show},
+    {"diagnose", "says which fault explains what a kernel makes of a case", add_diagnose},
+    {"shrink", "makes a failing case small while its failure stays the same", add_shrink},
     {"convert", "converts a case file, .json <-> .safetensors", add_convert},
+    {"fuzz", "runs the fuzz targets and keeps what they find", add_fuzz},
     {"selftest", "checks attest itself, in under a second", add_selftest},
 };
 
@@ -41,13 +44,12 @@ constexpr Subcommand kSubcommands[] = {
 int main(int argc, char** argv) {
   CLI::App program("attest: does this kernel's online softmax compute attention, for every input it allows?", "attest");
   program.set_version_flag("--version", version(), "prints the version");
-  program.require_subcommand(1);
   program.footer(exit_code_help());
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Subcommand& s : kSubcommands) {
     CLI::App* command = program.add_subcommand(s.name, s.summary);
     command->footer(exit_code_help());
-    actions.emplace_back(command, s.add(*command));
+    actions.emplace_back(command, s.add(CommandLine(*command)));
   }
   try {
     program.parse(argc, argv);
@@ -56,6 +58,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return stop(Exit::usage, std::string(e.what()) + "; attest --help tells more");
   }
+  if (program.get_subcommands().empty()) return stop(Exit::usage, "a subcommand is required; attest --help tells more");
   try {
     report_crashes();
     for (const auto& [command, action] : actions)

@@ -20,8 +20,7 @@ ReferenceStates reference_states(const Problem& problem, const Conventions& conv
   std::vector<double> q(static_cast<size_t>(problem.shape.d));
   for (int64_t d = 0; d < problem.shape.d; ++d) q[static_cast<size_t>(d)] = problem.q.get(b, h, i, d);
   Row row;
-  std::vector<Dot> dots;
-  classify(problem, conventions, head, q.data(), b, h, i, row, dots);
+  classify(problem, conventions, head, q.data(), b, h, i, row);
 
   ReferenceStates result;
   result.kind = row.kind;

@@ -1,10 +1,9 @@
 // attest replay: saved cases, each judged again.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
+#include <limits>
 #include <memory>
 
 #include "cli/arguments.h"
@@ -48,37 +47,13 @@ PropertyReport& entry(VerifyReport& report, const std::string& name) {
 void add(VerifyReport& report, const std::string& property, CaseResult result) {
   PropertyReport& p = entry(report, property);
   const Verdict& v = result.verdict;
-  const Shape& s = result.problem.shape;
   if (v.disposition == Disposition::not_supported) {
     ++p.refused;
     if (p.cases == 0) p.not_covered = v.detail;
     return;
   }
   p.not_covered.clear();
-  ++p.cases;
-  p.rows += v.rows;
-  p.elements += v.elements;
-  p.loose += v.loose;
-  p.rows_out_of_range += v.rows_out_of_range;
-  p.rows_exact += v.rows_exact;
-  p.worst_ratio = std::max(p.worst_ratio, v.worst_ratio);
-  p.worst_lse_ratio = std::max(p.worst_lse_ratio, v.worst_lse_ratio);
-  p.worst_budget = std::max(p.worst_budget, v.worst_budget);
-  p.worst_budget_share = std::max(p.worst_budget_share, v.worst_budget_share);
-  for (size_t n = 0; n < p.buckets.size(); ++n) p.buckets[n] += v.buckets[n];
-  Mix& m = report.mix;
-  m.min_width = m.cases == 0 ? std::min(s.d, s.dv) : std::min({m.min_width, s.d, s.dv});
-  m.max_width = std::max({m.max_width, s.d, s.dv});
-  ++m.cases;
-  m.keys_128 += s.nk >= 128;
-  m.keys_512 += s.nk >= 512;
-  m.keys_2048 += s.nk >= 2048;
-  m.width_32 += std::max(s.d, s.dv) >= 32;
-  m.query_rows += s.rows();
-  ++m.types[std::string(name_of(result.problem.type))];
-  if (v.ok()) return;
-  ++p.violations;
-  p.failures.push_back({property, static_cast<uint64_t>(p.cases - 1), std::move(result)});
+  count_case(p, report.mix, static_cast<uint64_t>(p.cases), std::move(result), std::numeric_limits<int64_t>::max());
 }
 
 // By which properties a case is judged; empty: plainly.
@@ -116,13 +91,15 @@ Exit replay(const Options& o) {
     for (const std::string& file : files) fmt::print(out, "{}\n", file);
     return Exit::holds;
   }
+  // A bad file is told before any kernel runs.
+  std::string plan;
+  for (const std::string& file : files) {
+    std::vector<std::string_view> names;
+    for (const Property* p : judges_of(read_case(file), file, asked)) names.push_back(p->name);
+    plan += fmt::format("{}  {}\n", file, names.empty() ? std::string(kPlain) : fmt::format("{}", fmt::join(names, ", ")));
+  }
   if (o.dry_run) {
-    for (const std::string& file : files) {
-      const Case c = read_case(file);
-      std::vector<std::string_view> names;
-      for (const Property* p : judges_of(c, file, asked)) names.push_back(p->name);
-      fmt::print(out, "{}  {}\n", file, names.empty() ? std::string(kPlain) : fmt::format("{}", fmt::join(names, ", ")));
-    }
+    fmt::print(out, "{}", plan);
     return Exit::holds;
   }
 
@@ -183,16 +160,16 @@ Exit replay(const Options& o) {
 
 }  // namespace
 
-Action add_replay(CLI::App& command) {
+Action add_replay(CommandLine command) {
   const auto o = std::make_shared<Options>();
-  command.add_option("PATH", o->paths, "case files, or folders of them")->required();
-  command.add_option("--kernel", o->kernel, "a built-in name, the path of a plug-in, or path:name; the best one present if left out")->type_name("K");
-  command.add_option("--properties", o->properties, "judges every case by the properties whose name this regular expression is found in, whatever the file names")->type_name("RE");
-  command.add_option("--contract", o->contract, "what the kernel may round: strict or declared")->type_name("C")->capture_default_str();
-  command.add_option("--json", o->json, "file for the figures; '-' is stdout, and then all text goes to stderr")->type_name("FILE");
-  command.add_flag("--exact", o->exact, "judges everything in cpp_dec_float: slow, the same verdicts");
-  command.add_flag("--list", o->list, "lists the files that would be judged");
-  command.add_flag("--dry-run", o->dry_run, "reads and checks the files, and runs no kernel");
+  command.arguments("PATH", o->paths, "case files, or folders of them");
+  command.kernel(o->kernel);
+  command.option("--properties", o->properties, "RE", "judges every case by the properties whose name this regular expression is found in, whatever the file names");
+  command.contract(o->contract);
+  command.json(o->json);
+  command.exact(o->exact);
+  command.flag("--list", o->list, "lists the files that would be judged");
+  command.flag("--dry-run", o->dry_run, "reads and checks the files, and runs no kernel");
   return [o] { return replay(*o); };
 }
 

@@ -110,8 +110,8 @@ std::vector<std::string> selftest(std::vector<std::string>* done) {
       faults.push_back(fmt::format("the host kernel is {} on {} in {}: {}", name_of(v.disposition), c.name, name_of(c.problem.type), v.detail));
   if (faults.size() == before) passed(fmt::format("the host kernel passes {} cases", all.size()));
 
-  for (const attest_kernel* table : mutants::broken_ten()) {
-    const Kernel broken = Kernel::from_table(table);
+  for (const mutants::Mutant& mutant : mutants::broken_ten()) {
+    const Kernel broken = Kernel::from_table(mutant.kernel);
     bool rejected = false;
     for (const Named& c : all) rejected = judged(broken, c, faults).disposition != Disposition::passed || rejected;
     if (rejected)
@@ -128,7 +128,7 @@ void require_selftest() {
   if (!faults.empty()) throw Stop(Exit::self_check, "self check failed: " + faults.front());
 }
 
-Action add_selftest(CLI::App&) {
+Action add_selftest(CommandLine) {
   return [] {
     std::vector<std::string> done;
     const std::vector<std::string> faults = selftest(&done);

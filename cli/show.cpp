@@ -1,5 +1,4 @@
 // attest show: what a kernel did with a case, tile by tile, beside what it should have done.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -180,12 +179,12 @@ Exit show(const Options& o) {
 
 }  // namespace
 
-Action add_show(CLI::App& command) {
+Action add_show(CommandLine command) {
   const auto o = std::make_shared<Options>();
-  command.add_option("FILE", o->file, "case file")->required();
-  command.add_option("--kernel", o->kernel, "a built-in name, the path of a plug-in, or path:name; the best one present if left out")->type_name("K");
-  command.add_option("--row", o->row, "query row, or batch,head,row; the first four rows if left out")->type_name("ROW");
-  command.add_option("--contract", o->contract, "what the kernel may round: strict or declared")->type_name("C")->capture_default_str();
+  command.argument("FILE", o->file, "case file");
+  command.kernel(o->kernel);
+  command.option("--row", o->row, "ROW", "query row, or batch,head,row; the first four rows if left out");
+  command.contract(o->contract);
   return [o] { return show(*o); };
 }
 

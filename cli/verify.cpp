@@ -1,5 +1,4 @@
 // attest verify: every property of a kernel, on many cases.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -140,21 +139,22 @@ Exit verify_kernel(const Options& o) {
 
 }  // namespace
 
-Action add_verify(CLI::App& command) {
+Action add_verify(CommandLine command) {
   const auto o = std::make_shared<Options>();
-  command.add_option("--kernel", o->kernel, "a built-in name, the path of a plug-in, or path:name; the best one present if left out")->type_name("K");
-  CLI::Option* cases = command.add_option("--cases", o->cases, "how many cases, over all properties")->type_name("N")->capture_default_str();
-  command.add_option("--time", o->time, "runs this long instead: 30s, 10m, 2h")->type_name("T")->excludes(cases);
-  command.add_option("--seed", o->seed, "the same seed makes the same cases, on every machine")->type_name("S")->capture_default_str();
-  command.add_option("--properties", o->properties, "only those whose name this regular expression is found in")->type_name("RE");
-  command.add_option("--contract", o->contract, "what the kernel may round: strict or declared")->type_name("C")->capture_default_str();
-  command.add_option("--report", o->report, "folder for the report and the failures (failures go to ./report if left out)")->type_name("DIR");
-  command.add_option("--json", o->json, "file for the figures; '-' is stdout, and then all text goes to stderr")->type_name("FILE");
-  command.add_option("--shard", o->shard, "the part I of N of all cases, I from 1 to N")->type_name("I/N")->capture_default_str();
-  command.add_option("--threads", o->threads, "one per core if left out")->type_name("N");
-  command.add_flag("--exact", o->exact, "judges everything in cpp_dec_float: slow, the same verdicts");
-  command.add_flag("--list", o->list, "lists the properties and what each says");
-  command.add_flag("--dry-run", o->dry_run, "says what would be checked, and checks nothing");
+  command.kernel(o->kernel);
+  command.option("--cases", o->cases, "N", "how many cases, over all properties");
+  command.option("--time", o->time, "T", "runs this long instead: 30s, 10m, 2h");
+  command.excludes("--time", "--cases");
+  command.option("--seed", o->seed, "S", "the same seed makes the same cases, on every machine");
+  command.option("--properties", o->properties, "RE", "only those whose name this regular expression is found in");
+  command.contract(o->contract);
+  command.option("--report", o->report, "DIR", "folder for the report and the failures (failures go to ./report if left out)");
+  command.json(o->json);
+  command.option("--shard", o->shard, "I/N", "the part I of N of all cases, I from 1 to N");
+  command.option("--threads", o->threads, "N", "one per core if left out");
+  command.exact(o->exact);
+  command.flag("--list", o->list, "lists the properties and what each says");
+  command.flag("--dry-run", o->dry_run, "says what would be checked, and checks nothing");
   return [o] { return verify_kernel(*o); };
 }
 

@@ -29,3 +29,19 @@ function(attest_library name)
   set_target_properties(${name} PROPERTIES EXPORT_NAME ${export_name})
   add_library(attest::${export_name} ALIAS ${name})
 endfunction()
+
+# For fuzzing alone, in the folder that builds the sources. Comparisons of numbers are no keys to guess, and reporting
+# each of them costs more than the arithmetic: attest_arithmetic leaves that out, and three checks that keep loops from
+# becoming vector code; attest_not_guiding leaves out coverage altogether, for code whose branches tell nothing of a case.
+set(coverage_kinds inline-8bit-counters,pc-table,trace-pc-guard,trace-cmp,indirect-calls,stack-depth)
+function(attest_arithmetic)
+  if(ATTEST_FUZZ)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=pointer-overflow,null,alignment
+                                                                -fno-sanitize-coverage=trace-cmp)
+  endif()
+endfunction()
+function(attest_not_guiding)
+  if(ATTEST_FUZZ)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-coverage=${coverage_kinds})
+  endif()
+endfunction()

@@ -2,6 +2,8 @@
 #include "corpus/case_file.h"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -118,6 +120,18 @@ TEST(CaseFile, ScoresAreTheDotProducts) {
 }
 
 // Blocks that are objects are cases; the others are fields put into the first one.
+TEST(CaseFile, EveryPowerOfTwoIsAScoreUnit) {
+  for (DType type : kAllDTypes)
+    for (int exponent = min_subnormal_exponent(type); std::ldexp(1.0, exponent) <= largest_finite(type); ++exponent) {
+      Case c;
+      c.problem = Problem::make({.nk = 2}, type);
+      c.problem.scale = 1;
+      c.problem.q.set(0, 0, 0, 0, std::ldexp(1.0, exponent));
+      const std::string text = to_json(c);
+      EXPECT_TRUE(same(parse_json_case(text, "unit.json").problem, c.problem)) << text;
+    }
+}
+
 TEST(FormatDocument, EveryExampleIsACase) {
   const std::string text = read_text(fs::path(ATTEST_SOURCE_DIR) / "corpus/format.md");
   ASSERT_FALSE(text.empty());

@@ -57,9 +57,7 @@ std::string shortest_decimal(double value, const std::function<bool(double)>& sa
   for (int precision = 0; precision <= 16; ++precision) {  // 17 digits tell every double apart
     const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific, precision).ptr;
     text = std::string_view(buffer, static_cast<size_t>(end - buffer));
-    double back = 0;
-    std::from_chars(buffer, end, back);
-    if (same(back)) break;
+    if (same(decimal_from_text(text).value())) break;
   }
   return readable(text);
 }
@@ -96,11 +94,17 @@ bool is_number_text(std::string_view text) {
 
 std::string float_text(float value) { return element_text(DType::f32, std::bit_cast<uint32_t>(value)); }
 
-std::optional<float> float_from_text(std::string_view text) {
+std::optional<double> decimal_from_text(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  const std::optional<uint32_t> bits = element_from_number(DType::f32, value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<float> float_from_text(std::string_view text) {
+  const std::optional<double> value = decimal_from_text(text);
+  if (!value) return std::nullopt;
+  const std::optional<uint32_t> bits = element_from_number(DType::f32, *value);
   if (!bits) return std::nullopt;
   return std::bit_cast<float>(*bits);
 }

@@ -33,6 +33,9 @@ std::string shortest_decimal(double value, const std::function<bool(double)>& sa
 // True where element_text gave a JSON number and not a word.
 bool is_number_text(std::string_view text);
 
+// The whole text as a decimal, nearest double; inf and nan too; nullopt for anything else.
+std::optional<double> decimal_from_text(std::string_view text);
+
 // The shortest decimal that reads back to a finite f32, and the way back ("1e-3", "-0.0"; no words).
 std::string float_text(float value);
 std::optional<float> float_from_text(std::string_view text);

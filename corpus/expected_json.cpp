@@ -1,8 +1,7 @@
 #include "corpus/expected_json.h"
 
-#include <charconv>
-
 #include "corpus/case_error.h"
+#include "corpus/element_text.h"
 #include "corpus/json_text.h"
 
 namespace attest {
@@ -10,9 +9,7 @@ namespace {
 
 std::string stated(const Field& field) {
   const std::string text = field.text();
-  double value = 0;  // from_chars reads inf and nan too
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) field.fail(in_quotes(text) + " is no decimal");
+  if (!decimal_from_text(text)) field.fail(in_quotes(text) + " is no decimal");
   return text;
 }
 

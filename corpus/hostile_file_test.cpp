@@ -95,6 +95,15 @@ std::string json_with(const std::string& field, const std::string& value) {
   return "{" + text + "}";
 }
 
+TEST(HostileJson, AMessageStaysShortWhateverItQuotes) {
+  // Bytes that are written as escapes, inside a string that is never closed.
+  for (const char* byte : {"\x7f", "\x86", "\n", "\xE2\x80\xA8"}) {
+    std::string text = "{\"attest_case\": 1, \"name\": \"";
+    for (int n = 0; n < 300; ++n) text += byte;
+    EXPECT_NE(json_message(text), "");
+  }
+}
+
 TEST(HostileJson, TheBaseOfTheTableIsACase) { EXPECT_EQ(json_message(json_with("", "")), ""); }
 
 TEST(HostileJson, EveryOffenceNamesItsField) {

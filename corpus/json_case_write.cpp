@@ -155,8 +155,8 @@ std::string to_json(const Case& c) {
   add("scale", float_text(p.scale));
   if (p.softcap != 0) add("softcap", float_text(p.softcap));
   if (const std::optional<EmbeddedScores> scores = embedded_scores(p)) {
-    if (scores->unit != 1) add("score_unit", json_element(p.type, from_double(p.type, scores->unit)));
     const double unit = scores->unit;
+    if (unit != 1) add("score_unit", shortest_decimal(unit, [&](double back) { return back == unit; }));  // read as it stands, not rounded to the type
     const ElementText element = [&](int64_t i) {
       const double score = scores->score[static_cast<size_t>(i)];
       const uint32_t stored = from_double(p.type, score / unit);

@@ -57,7 +57,7 @@ json parse_json(std::string_view text, const std::string& file, const std::strin
   try {
     return json::parse(text.begin(), text.end(), Guard(file, field));
   } catch (const json::exception& e) {
-    const std::string what = without_prefix(e.what());
+    const std::string what = printable(without_prefix(e.what()));  // escapes count
     fail(file, field, what.size() <= 200 ? what : what.substr(0, 100) + " ... " + what.substr(what.size() - 80));
   }
 }

@@ -43,12 +43,12 @@ template <bool (*condition)(const attest_args&)>
 attest_status forward(const attest_args* args, void* stream, char* message, size_t size) {
   attest_args changed = *args;
   if (condition(*args)) changed.scale *= 1.25f;
-  return host::HostKernel<Recurrence>::forward(&changed, stream, message, size);
+  return host::HostKernel<host::HostSteps>::forward(&changed, stream, message, size);
 }
 
 // O of the first state wherever that has a key.
 attest_status first_state_wins(const attest_state* a, const attest_state* b, const attest_state* out, void* stream, char* message, size_t size) {
-  const attest_status status = host::HostKernel<Recurrence>::merge(a, b, out, stream, message, size);
+  const attest_status status = host::HostKernel<host::HostSteps>::merge(a, b, out, stream, message, size);
   const int64_t count = a->o->shape[0] * a->o->shape[1];
   if (count > 0) std::memcpy(out->o->data, a->o->data, static_cast<size_t>(4 * count));
   return status;
@@ -60,10 +60,10 @@ attest_status forgets_the_scores(const attest_args* args, void* stream, char* me
   changed.scale = 0;
   changed.causal = 0;
   changed.mask = nullptr;
-  return host::HostKernel<Recurrence>::forward(&changed, stream, message, size);
+  return host::HostKernel<host::HostSteps>::forward(&changed, stream, message, size);
 }
 
-attest_kernel host_table() { return *host::host_kernel_table<Recurrence>("host"); }
+attest_kernel host_table() { return *host::host_kernel_table<host::HostSteps>("host"); }
 
 VerifyReport verified(const attest_kernel& table, const std::string& property) {
   return verify(Kernel::from_table(&table), {.seed = 2, .cases = 40, .properties = "^" + property + "$", .threads = 1});

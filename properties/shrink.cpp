@@ -25,18 +25,24 @@ using Step = Simplification::Step;
 constexpr int kSimpleNumbers = 7;
 double simple_number(double x, int64_t n) {
   switch (n) {
-    case 0: return 0;
-    case 1: return 1;
-    case 2: return -1;
+    case 0:
+      return 0;
+    case 1:
+      return 1;
+    case 2:
+      return -1;
     case 3: {
       if (x == 0 || !std::isfinite(x)) return x;
       int exponent = 0;
       const double fraction = std::frexp(std::fabs(x), &exponent);
       return std::copysign(std::ldexp(fraction < 0.70710678 ? 0.5 : 1.0, exponent), x);
     }
-    case 4: return std::fabs(x) < 1e6 ? std::round(x) : x;
-    case 5: return std::fabs(x) < 1e5 ? std::round(x * 8) / 8 : x;
-    default: return std::fabs(x) < 1e4 ? std::round(x * 100) / 100 : x;
+    case 4:
+      return std::fabs(x) < 1e6 ? std::round(x) : x;
+    case 5:
+      return std::fabs(x) < 1e5 ? std::round(x * 8) / 8 : x;
+    default:
+      return std::fabs(x) < 1e4 ? std::round(x * 100) / 100 : x;
   }
 }
 
@@ -60,11 +66,16 @@ enum Operand : int32_t { kV, kK, kQ, kBias, kSink, kScale, kSoftcap, kMask, kOpe
 
 Tensor* tensor(Problem& p, int32_t operand) {
   switch (operand) {
-    case kV: return &p.v;
-    case kK: return &p.k;
-    case kQ: return &p.q;
-    case kBias: return p.bias ? &*p.bias : nullptr;
-    default: return nullptr;
+    case kV:
+      return &p.v;
+    case kK:
+      return &p.k;
+    case kQ:
+      return &p.q;
+    case kBias:
+      return p.bias ? &*p.bias : nullptr;
+    default:
+      return nullptr;
   }
 }
 const Tensor* tensor(const Problem& p, int32_t operand) { return tensor(const_cast<Problem&>(p), operand); }
@@ -107,8 +118,26 @@ bool replace(Problem& p, int32_t operand, int64_t n, F f) {
 // ---- features ----
 
 enum Feature : int64_t {
-  kDropBias, kDropMask, kDropCausal, kDropWindow, kDropWindowLeft, kDropWindowRight, kDropLengths, kDropSink, kDropSoftcap,
-  kDropSplits, kDropOrder, kDropPType, kDropTile, kPackQ, kPackK, kPackV, kPackBias, kPackMask, kPackO, kPackLse, kFeatures
+  kDropBias,
+  kDropMask,
+  kDropCausal,
+  kDropWindow,
+  kDropWindowLeft,
+  kDropWindowRight,
+  kDropLengths,
+  kDropSink,
+  kDropSoftcap,
+  kDropSplits,
+  kDropOrder,
+  kDropPType,
+  kPackQ,
+  kPackK,
+  kPackV,
+  kPackBias,
+  kPackMask,
+  kPackO,
+  kPackLse,
+  kFeatures
 };
 
 bool pack(Tensor& t) {
@@ -145,27 +174,46 @@ bool set(T& field, const U& to) {
 
 bool drop_feature(Problem& p, int64_t feature) {
   switch (feature) {
-    case kDropBias: return set(p.bias, std::nullopt);
-    case kDropMask: return set(p.mask, std::nullopt);
-    case kDropCausal: return set(p.causal, false);
-    case kDropWindow: return set(p.window, Window{});
-    case kDropWindowLeft: return p.window.right && set(p.window.left, std::nullopt);
-    case kDropWindowRight: return p.window.left && set(p.window.right, std::nullopt);
-    case kDropLengths: return set(p.key_lengths, std::nullopt);
-    case kDropSink: return set(p.sink, std::nullopt);
-    case kDropSoftcap: return set(p.softcap, 0.0f);
-    case kDropSplits: return set(p.choice.splits, 0);
-    case kDropOrder: return set(p.choice.order, TileOrder::any);
-    case kDropPType: return set(p.choice.p_type, std::nullopt);
-    case kDropTile: return set(p.choice.tile_keys, 0);
-    case kPackQ: return pack(p.q);
-    case kPackK: return pack(p.k);
-    case kPackV: return pack(p.v);
-    case kPackBias: return p.bias && pack(*p.bias);
-    case kPackMask: return p.mask && pack(*p.mask);
-    case kPackO: return pack(p.o);
-    case kPackLse: return pack(p.lse);
-    default: return false;
+    case kDropBias:
+      return set(p.bias, std::nullopt);
+    case kDropMask:
+      return set(p.mask, std::nullopt);
+    case kDropCausal:
+      return set(p.causal, false);
+    case kDropWindow:
+      return set(p.window, Window{});
+    case kDropWindowLeft:
+      return p.window.right && set(p.window.left, std::nullopt);
+    case kDropWindowRight:
+      return p.window.left && set(p.window.right, std::nullopt);
+    case kDropLengths:
+      return set(p.key_lengths, std::nullopt);
+    case kDropSink:
+      return set(p.sink, std::nullopt);
+    case kDropSoftcap:
+      return set(p.softcap, 0.0f);
+    case kDropSplits:
+      return set(p.choice.splits, 0);
+    case kDropOrder:
+      return set(p.choice.order, TileOrder::any);
+    case kDropPType:
+      return set(p.choice.p_type, std::nullopt);
+    case kPackQ:
+      return pack(p.q);
+    case kPackK:
+      return pack(p.k);
+    case kPackV:
+      return pack(p.v);
+    case kPackBias:
+      return p.bias && pack(*p.bias);
+    case kPackMask:
+      return p.mask && pack(*p.mask);
+    case kPackO:
+      return pack(p.o);
+    case kPackLse:
+      return pack(p.lse);
+    default:
+      return false;
   }
 }
 
@@ -187,6 +235,17 @@ void add_runs(std::vector<Simplification>& list, Step step, int64_t size, int64_
     for (int64_t begin = 0; begin + run <= size; begin += run) list.push_back({step, 0, -run, begin});
 }
 
+// Tiles in which the kernel may walk: the one asked for; where the choice is the kernel's, those that are common. A tile
+// that is said is simpler than one that is not, because it may be small.
+std::vector<int64_t> likely_tiles(const Problem& p) {
+  if (p.choice.tile_keys > 0) return {p.choice.tile_keys};
+  return {16, 32, 64, 128};
+}
+bool is_likely(const Problem& p, int64_t tile) {
+  const std::vector<int64_t> tiles = likely_tiles(p);
+  return std::find(tiles.begin(), tiles.end(), tile) != tiles.end();
+}
+
 // Elements beyond this many are simplified together only.
 constexpr int64_t kFewElements = 512;
 
@@ -202,9 +261,11 @@ std::vector<Simplification> simplifications(const Problem& p) {
   add_runs(list, Step::keys, s.nk, 0);
   if (positional(p)) add_runs(list, Step::keys_by_mask, s.nk, 0);
   for (const Step step : {Step::tile_and_keys, Step::tile})
-    for (int64_t factor = p.choice.tile_keys; factor >= 2; --factor)
-      if (p.choice.tile_keys % factor == 0)
-        for (int64_t which = 0; which < (step == Step::tile ? 1 : 2); ++which) list.push_back({step, 0, -factor, which});
+    for (int64_t tile : likely_tiles(p))
+      for (int64_t factor = tile; factor >= 2; --factor)
+        if (tile % factor == 0)
+          for (int64_t which = 0; which < (step == Step::tile ? 1 : 2); ++which)
+            list.push_back({step, static_cast<int32_t>(tile), -factor, which});
   add_runs(list, Step::value_columns, s.dv, 1);
   add_runs(list, Step::columns, s.d, 1);
   for (int64_t feature = 0; feature < kFeatures; ++feature) list.push_back({Step::feature, 0, feature, 0});
@@ -227,34 +288,40 @@ std::optional<Problem> apply(const Problem& p, const Simplification& a) {
   const int64_t begin = a.second, end = a.second - a.first;
   const auto keep = [&](int64_t size, int64_t least) { return end <= size && size - (end - begin) >= least; };
   switch (a.step) {
-    case Step::batches: return keep(s.b, 1) ? std::optional(with_batches(p, without(s.b, begin, end))) : std::nullopt;
-    case Step::key_heads: return keep(s.hk, 1) ? std::optional(with_key_heads(p, without(s.hk, begin, end))) : std::nullopt;
+    case Step::batches:
+      return keep(s.b, 1) ? std::optional(with_batches(p, without(s.b, begin, end))) : std::nullopt;
+    case Step::key_heads:
+      return keep(s.hk, 1) ? std::optional(with_key_heads(p, without(s.hk, begin, end))) : std::nullopt;
     case Step::group:
       return keep(group_size(p), 1) ? std::optional(with_group(p, without(group_size(p), begin, end))) : std::nullopt;
-    case Step::rows: return keep(s.nq, 1) ? std::optional(with_rows(p, without(s.nq, begin, end))) : std::nullopt;
-    case Step::keys: return keep(s.nk, 0) ? std::optional(with_keys(p, without(s.nk, begin, end))) : std::nullopt;
+    case Step::rows:
+      return keep(s.nq, 1) ? std::optional(with_rows(p, without(s.nq, begin, end))) : std::nullopt;
+    case Step::keys:
+      return keep(s.nk, 0) ? std::optional(with_keys(p, without(s.nk, begin, end))) : std::nullopt;
     case Step::keys_by_mask:
-      return keep(s.nk, 0) && positional(p) ? std::optional(with_keys(with_explicit_mask(p, {}), without(s.nk, begin, end)))
-                                            : std::nullopt;
+      return keep(s.nk, 0) && positional(p)
+                 ? std::optional(with_keys(with_explicit_mask(p, {}), without(s.nk, begin, end)))
+                 : std::nullopt;
     case Step::tile_and_keys: {
       const int64_t factor = -a.first;
-      if (p.choice.tile_keys % factor != 0 || p.choice.tile_keys < factor || s.nk < 2) return std::nullopt;
+      if (!is_likely(p, a.operand) || s.nk < 2) return std::nullopt;
       std::vector<int64_t> kept;
       for (int64_t j = 0; j < s.nk; j += factor) kept.push_back(a.second ? std::min(j + factor, s.nk) - 1 : j);
       Problem out = with_keys(positional(p) ? with_explicit_mask(p, {}) : p, kept);
-      out.choice.tile_keys /= factor;
+      out.choice.tile_keys = a.operand / factor;
       return out;
     }
     case Step::tile: {
       const int64_t factor = -a.first;
-      if (p.choice.tile_keys % factor != 0 || p.choice.tile_keys < factor) return std::nullopt;
+      if (!is_likely(p, a.operand)) return std::nullopt;
       Problem out = p;
-      out.choice.tile_keys /= factor;
+      out.choice.tile_keys = a.operand / factor;
       return out;
     }
     case Step::value_columns:
       return keep(s.dv, 1) ? std::optional(with_value_columns(p, without(s.dv, begin, end))) : std::nullopt;
-    case Step::columns: return keep(s.d, 1) ? std::optional(with_columns(p, without(s.d, begin, end))) : std::nullopt;
+    case Step::columns:
+      return keep(s.d, 1) ? std::optional(with_columns(p, without(s.d, begin, end))) : std::nullopt;
     case Step::feature: {
       Problem out = p;
       return drop_feature(out, a.first) ? std::optional(std::move(out)) : std::nullopt;
@@ -284,9 +351,11 @@ std::optional<Problem> apply(const Problem& p, const Simplification& a) {
   return std::nullopt;
 }
 
-Shrunk shrink(const Problem& failing, const std::function<bool(const Problem&)>& still_fails, const ShrinkBudget& budget) {
+Shrunk shrink(const Problem& failing, const std::function<bool(const Problem&)>& still_fails,
+              const ShrinkBudget& budget) {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget.seconds));
+  const auto end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget.seconds));
   Shrunk result{failing, 0, 0, false};
   // Goes round the list until one whole round keeps nothing; after a step is kept, the list is that of the new
   // problem, entered where the old one was left.
@@ -326,7 +395,9 @@ std::string number(double x) {
   return {text, end};
 }
 
-std::string count(int64_t n, const char* one, const char* many) { return std::to_string(n) + " " + (n == 1 ? one : many); }
+std::string count(int64_t n, const char* one, const char* many) {
+  return std::to_string(n) + " " + (n == 1 ? one : many);
+}
 
 // Rows of numbers beyond this many are not written out.
 constexpr int64_t kFewNumbers = 64;
@@ -335,7 +406,8 @@ std::string list_of(const Tensor& t, int64_t b, int64_t h) {
   std::string text;
   for (int64_t i = 0; i < t.layout.extent[2]; ++i) {
     text += i ? ", [" : "[";
-    for (int64_t col = 0; col < t.layout.extent[3]; ++col) text += (col ? ", " : "") + number(t.get(b, h, i, col));
+    for (int64_t col = 0; col < t.layout.extent[3]; ++col)
+      text.append(col ? ", " : "").append(number(t.get(b, h, i, col)));
     text += "]";
   }
   return text;
@@ -346,8 +418,9 @@ void append_tensor(std::string& text, const char* name, const Tensor& t) {
   for (int64_t b = 0; b < t.layout.extent[0]; ++b)
     for (int64_t h = 0; h < t.layout.extent[1]; ++h) {
       text += name;
-      if (t.layout.extent[0] * t.layout.extent[1] > 1) text += "[" + std::to_string(b) + "," + std::to_string(h) + "]";
-      text += " = " + list_of(t, b, h) + "\n";
+      if (t.layout.extent[0] * t.layout.extent[1] > 1)
+        text.append("[").append(std::to_string(b)).append(",").append(std::to_string(h)).append("]");
+      text.append(" = ").append(list_of(t, b, h)).append("\n");
     }
 }
 
@@ -360,7 +433,7 @@ std::string in_words(const Problem& p) {
                      count(s.nq, "row", "rows") + ", " + count(s.nk, "key", "keys") + ", D = " + std::to_string(s.d) +
                      ", Dv = " + std::to_string(s.dv) + ", scale " + number(p.scale) + "\n";
   std::string extra;
-  const auto add = [&](const std::string& part) { extra += (extra.empty() ? "" : ", ") + part; };
+  const auto add = [&](const std::string& part) { extra.append(extra.empty() ? "" : ", ").append(part); };
   if (p.softcap != 0) add("softcap " + number(p.softcap));
   if (p.causal) add("causal");
   if (p.window.left || p.window.right)
@@ -368,7 +441,8 @@ std::string in_words(const Problem& p) {
         (p.window.right ? std::to_string(*p.window.right) : "unlimited") + ")");
   if (p.key_lengths) {
     std::string lengths;
-    for (size_t b = 0; b < p.key_lengths->size() && b < 16; ++b) lengths += (b ? " " : "") + std::to_string((*p.key_lengths)[b]);
+    for (size_t b = 0; b < p.key_lengths->size() && b < 16; ++b)
+      lengths.append(b ? " " : "").append(std::to_string((*p.key_lengths)[b]));
     add("key lengths " + lengths + (p.key_lengths->size() > 16 ? " ..." : ""));
   }
   if (p.mask) {
@@ -380,11 +454,12 @@ std::string in_words(const Problem& p) {
   if (p.bias) add(std::string(name_of(p.bias->type)) + " bias");
   if (p.sink) {
     std::string sinks;
-    for (size_t h = 0; h < p.sink->size() && h < 16; ++h) sinks += (h ? " " : "") + number((*p.sink)[h]);
+    for (size_t h = 0; h < p.sink->size() && h < 16; ++h) sinks.append(h ? " " : "").append(number((*p.sink)[h]));
     add("sink " + sinks + (p.sink->size() > 16 ? " ..." : ""));
   }
   if (p.choice.tile_keys) add("tiles of " + count(p.choice.tile_keys, "key", "keys"));
-  if (p.choice.order != TileOrder::any) add(p.choice.order == TileOrder::ascending ? "tiles ascending" : "tiles descending");
+  if (p.choice.order != TileOrder::any)
+    add(p.choice.order == TileOrder::ascending ? "tiles ascending" : "tiles descending");
   if (p.choice.splits) add(count(p.choice.splits, "split", "splits"));
   if (p.choice.p_type) add("P in " + std::string(name_of(*p.choice.p_type)));
   if (p.q.layout != Layout::packed(p.q.layout.extent) || p.k.layout != Layout::packed(p.k.layout.extent) ||

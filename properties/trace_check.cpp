@@ -191,7 +191,8 @@ void last_state(Walk& walk, const Problem& p, std::span<const TraceRecord> recor
       l += double(r.l) * std::exp(double(r.m) - m);
       ++splits;
     }
-  if (sink && !options.conventions.sink_first) l += std::exp(*sink - m);
+  // A state that has the sink from the start leaves no record where it visits no tile.
+  if (sink && (!options.conventions.sink_first || last.empty())) l += std::exp(*sink - m);
   const double expected = m + std::log(l);
   // ln and its argument, one exp and one addition for each merged state and the sink, m in the kernel's units
   // and the result: roundings of f32 all of them.

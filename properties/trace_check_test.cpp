@@ -123,6 +123,26 @@ TEST(TraceCheck, a_declared_lag_widens_the_invariants_by_exactly_that) {
   EXPECT_FALSE(check(p, lazy, TraceInvariant::denominator, 1.9).ok());
 }
 
+TEST(TraceCheck, a_sink_taken_first_is_the_last_state_of_a_row_without_records) {
+  Problem p = rising();
+  p.sink = {2.0f};
+  p.mask->storage.assign(8, 0);
+  const Observation seen = host().run(p, {.trace = true});
+  ASSERT_TRUE(seen.traced && seen.trace.empty());
+  for (bool sink_first : {false, true}) {
+    JudgeOptions options{.numerics = strict(p.type)};
+    options.conventions.sink_first = sink_first;
+    Verdict v;
+    check_trace(v, p, seen, TraceInvariant::last_state, options);
+    EXPECT_TRUE(v.ok()) << v.detail;
+    Observation wrong = seen;
+    wrong.lse[0] = 2.1;
+    Verdict w;
+    check_trace(w, p, wrong, TraceInvariant::last_state, options);
+    EXPECT_EQ(w.check, Check::invariant);
+  }
+}
+
 TEST(TraceCheck, a_record_of_no_row_is_an_error) {
   const Problem p = rising();
   Observation wrong = traced(p);

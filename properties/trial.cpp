@@ -97,12 +97,12 @@ void RowScores::load(int64_t b, int64_t h, int64_t i) {
   h_ = h;
   q_.resize(static_cast<size_t>(p.shape.d));
   for (int64_t d = 0; d < p.shape.d; ++d) q_[static_cast<size_t>(d)] = p.q.get(b, h, i, d);
-  classify(p, conventions_, head_, q_.data(), b, h, i, row_, dot_);
+  classify(p, conventions_, head_, q_.data(), b, h, i, row_);
   x_.clear();
   scores_.clear();
   if (row_.kind != RowKind::normal) return;
   for (size_t n = 0; n < row_.key.size(); ++n) {
-    const double x = double(p.scale) * dot_[n].value;
+    const double x = double(p.scale) * row_.dot[n];
     const double s = p.softcap > 0 ? p.softcap * std::tanh(x / p.softcap) : x;
     x_.push_back(x);
     scores_.push_back(s + row_.bias[n]);

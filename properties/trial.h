@@ -82,7 +82,6 @@ class RowScores {
   HeadData head_;
   int64_t head_b_ = -1, head_k_ = -1;
   Row row_;
-  std::vector<Dot> dot_;
   std::vector<double> q_, x_, scores_;
   int64_t h_ = 0;
 };

@@ -62,39 +62,6 @@ struct WorkItem {
   uint64_t first, last;  // case numbers, half open
 };
 
-// What one thread has seen of one property.
-void count(PropertyReport& r, Mix& mix, const Property& property, uint64_t index, CaseResult&& result, int64_t keep) {
-  const Verdict& v = result.verdict;
-  const Shape& s = result.problem.shape;
-  ++r.cases;
-  r.rows += v.rows;
-  r.elements += v.elements;
-  r.loose += v.loose;
-  r.rows_out_of_range += v.rows_out_of_range;
-  r.rows_exact += v.rows_exact;
-  r.worst_ratio = std::max(r.worst_ratio, v.worst_ratio);
-  r.worst_lse_ratio = std::max(r.worst_lse_ratio, v.worst_lse_ratio);
-  r.worst_budget = std::max(r.worst_budget, v.worst_budget);
-  r.worst_budget_share = std::max(r.worst_budget_share, v.worst_budget_share);
-  for (size_t n = 0; n < r.buckets.size(); ++n) r.buckets[n] += v.buckets[n];
-  for (const std::string& regime : result.regimes) {
-    ++r.regimes[regime];
-    if (v.loose > 0) r.loose_by_regime[regime] += v.loose;
-  }
-  ++mix.cases;
-  mix.keys_128 += s.nk >= 128;
-  mix.keys_512 += s.nk >= 512;
-  mix.keys_2048 += s.nk >= 2048;
-  mix.width_32 += std::max(s.d, s.dv) >= 32;
-  mix.query_rows += s.rows();
-  mix.max_width = std::max({mix.max_width, s.d, s.dv});
-  mix.min_width = mix.min_width == 0 ? std::min(s.d, s.dv) : std::min({mix.min_width, s.d, s.dv});
-  ++mix.types[std::string(name_of(result.problem.type))];
-  if (v.ok()) return;
-  ++r.violations;
-  if (static_cast<int64_t>(r.failures.size()) < keep) r.failures.push_back({std::string(property.name), index, std::move(result)});
-}
-
 void add(PropertyReport& r, PropertyReport&& other) {
   r.cases += other.cases;
   r.rows += other.rows;
@@ -135,7 +102,8 @@ class Loop {
       : kernel_(kernel), properties_(properties), options_(options), progress_(progress) {
     int threads = options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
     threads_.resize(static_cast<size_t>(std::max(1, threads)));
-    for (PerThread& t : threads_) t.reports.resize(properties.size());
+    for (PerThread& t : threads_)
+      for (const Property* p : properties) t.reports.emplace_back().name = p->name;
   }
 
   int64_t total = 0;  // for the progress
@@ -153,6 +121,7 @@ class Loop {
   }
 
   double seconds() const { return since(start_); }
+  bool stopped() const { return stop_; }
 
   void collect(std::vector<PropertyReport*>& into, Mix& mix) {
     for (PerThread& t : threads_) {
@@ -198,8 +167,9 @@ class Loop {
       }
       const bool failed = !result.verdict.ok();
       const double ratio = result.verdict.worst_ratio;
-      count(report, mix, p, index, std::move(result), options_.keep_failures);
+      count_case(report, mix, index, std::move(result), options_.keep_failures);
       tell(p, failed, ratio);
+      if (failed && options_.until_violation) stop_ = true;
       return;
     }
     tell(p, false, 0);
@@ -263,6 +233,38 @@ bool too_few(const PropertyReport& r, const Property& p, const Target& target, c
 
 }  // namespace
 
+void count_case(PropertyReport& r, Mix& mix, uint64_t index, CaseResult&& result, int64_t keep) {
+  const Verdict& v = result.verdict;
+  const Shape& s = result.problem.shape;
+  ++r.cases;
+  r.rows += v.rows;
+  r.elements += v.elements;
+  r.loose += v.loose;
+  r.rows_out_of_range += v.rows_out_of_range;
+  r.rows_exact += v.rows_exact;
+  r.worst_ratio = std::max(r.worst_ratio, v.worst_ratio);
+  r.worst_lse_ratio = std::max(r.worst_lse_ratio, v.worst_lse_ratio);
+  r.worst_budget = std::max(r.worst_budget, v.worst_budget);
+  r.worst_budget_share = std::max(r.worst_budget_share, v.worst_budget_share);
+  for (size_t n = 0; n < r.buckets.size(); ++n) r.buckets[n] += v.buckets[n];
+  for (const std::string& regime : result.regimes) {
+    ++r.regimes[regime];
+    if (v.loose > 0) r.loose_by_regime[regime] += v.loose;
+  }
+  ++mix.cases;
+  mix.keys_128 += s.nk >= 128;
+  mix.keys_512 += s.nk >= 512;
+  mix.keys_2048 += s.nk >= 2048;
+  mix.width_32 += std::max(s.d, s.dv) >= 32;
+  mix.query_rows += s.rows();
+  mix.max_width = std::max({mix.max_width, s.d, s.dv});
+  mix.min_width = mix.min_width == 0 ? std::min(s.d, s.dv) : std::min({mix.min_width, s.d, s.dv});
+  ++mix.types[std::string(name_of(result.problem.type))];
+  if (v.ok()) return;
+  ++r.violations;
+  if (static_cast<int64_t>(r.failures.size()) < keep) r.failures.push_back({r.name, index, std::move(result)});
+}
+
 Choices case_choices(uint64_t seed, std::string_view property, uint64_t index, uint64_t attempt) {
   return Choices::seeded(Choices::mix(Choices::mix(Choices::mix(seed, hash_of(property)), index), attempt));
 }
@@ -308,7 +310,7 @@ VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, 
       }
       loop.run(items_of(made, until));
       made = until;
-    } while (loop.seconds() < *options.seconds);
+    } while (loop.seconds() < *options.seconds && !loop.stopped());
   }
 
   std::vector<PropertyReport*> into;

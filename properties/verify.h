@@ -33,6 +33,7 @@ struct VerifyOptions {
   int64_t shard = 0, shards = 1;      // this run makes the cases with index % shards == shard
   int threads = 0;                    // 0: one per core
   int64_t keep_failures = 20;         // failures whose problems are kept, per property
+  bool until_violation = false;       // stop after the first violation (of each thread, where they are several)
 };
 
 struct Failure {
@@ -97,6 +98,10 @@ VerifyReport verify(const Kernel& kernel, const VerifyOptions& options,
 // The same over a list of properties of one's own.
 VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, const VerifyOptions& options,
                     const std::function<void(const Progress&)>& progress = {});
+
+// Counts one judged case in its property's report and in the mix; of the failures the first `keep` are kept. For
+// loops that take their cases from elsewhere, as replay does.
+void count_case(PropertyReport& report, Mix& mix, uint64_t index, CaseResult&& result, int64_t keep);
 
 // The stream of choices of one case, as verify() makes it; `attempt` counts the draws that were refused.
 Choices case_choices(uint64_t seed, std::string_view property, uint64_t index, uint64_t attempt = 0);

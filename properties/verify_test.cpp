@@ -197,6 +197,18 @@ TEST(Verify, keeps_the_first_failures_with_their_problems) {
   }
 }
 
+TEST(Verify, stops_after_the_first_violation_where_that_is_asked_for) {
+  const Property list[] = {property("a", sometimes_fails), property("b", always_passes)};
+  const Kernel kernel = host();
+  const VerifyReport all = verify(kernel, list, {.cases = 200, .threads = 1});
+  const VerifyReport first = verify(kernel, list, {.cases = 200, .threads = 1, .until_violation = true});
+  EXPECT_EQ(first.violations(), 1);
+  EXPECT_LT(first.cases(), 200);
+  ASSERT_EQ(first.properties[0].failures.size(), 1u);
+  EXPECT_EQ(first.properties[0].failures[0].index, all.properties[0].failures[0].index);
+  EXPECT_EQ(verify(kernel, std::span(&list[1], 1), {.cases = 50, .until_violation = true}).cases(), 50);
+}
+
 TEST(Verify, progress_ends_with_the_last_case) {
   const Property list[] = {property("a", sometimes_fails)};
   Progress last;

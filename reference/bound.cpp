@@ -5,9 +5,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <span>
+#include <tuple>
 
-#include "reference/vector_clones.h"
+#include "reference/hot_loops.h"
+#include "reference/scores.h"
 
 namespace attest {
 
@@ -17,10 +20,20 @@ constexpr double kF32Unit = 0x1p-24;          // half a unit in the last place o
 constexpr double kBlockFactor = 1.25;         // an aligned block costs 2^-23 + 2^-25 per addition at most
 constexpr double kFlush = 0x1p-126;           // results below may become 0
 constexpr double kEnlarge = 1 + 0x1p-36;      // covers the rounding of the sums in this file
+constexpr double kBinade = 1 + 0x1p-30;       // units in the last place count as those a little further out: results at a
+                                              // power of two, which inputs make on purpose, read the same in both paths
 constexpr double kVanishes = -1000;           // e^-1000 is 0 beside any bound
+constexpr double kTop = -0x1p-30;             // scores so near to the maximum count as the maximum
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTanhError = 0x1p-21;
 constexpr double kDivisionUlps = 2;
 constexpr double kNoiseRateLog = 20.723265836946411;  // ln(1e9)
+
+// Distance of a positive normal number to the nearest power of two.
+double to_power_of_two(double x) {
+  const double below = std::bit_cast<double>(std::bit_cast<uint64_t>(x) & 0x7FF0000000000000);
+  return std::min(x - below, 2 * below - x);
+}
 
 double grown(double unit, double times) { return std::expm1(times * std::log1p(unit)); }
 
@@ -67,71 +80,11 @@ double score_error(const Row& row, size_t j, const Problem& problem, Growth& sum
     // x and x / c are rounded; tanh flattens what came in by its slope; the result is rounded.
     const double c = problem.softcap;
     const double in = error + 2 * kF32Unit * (x + error);
-    const double nearest = std::max(0.0, x - in) / c;
-    const double slope = nearest > 350 ? 0.0 : 1 / (std::cosh(nearest) * std::cosh(nearest));
     const double capped = std::fabs(row.s[j] - row.bias[j]);
-    error = std::min(in * slope, 2 * c) + (kTanhError + kF32Unit) * capped;
+    error = std::min(in * tanh_slope((x - in) / c), 2 * c) + (kTanhError + kF32Unit) * capped;
   }
   if (problem.bias) error += kF32Unit * ((problem.softcap > 0 ? 0.0 : x) + std::fabs(row.s[j])) * (1 + kF32Unit) + 2 * kF32Unit * error;
   return error;
-}
-
-// Sums over the keys, per column.
-struct ColumnSums {
-  double* spread;        // sum p (e^delta - 1) |v - O|
-  double* near;          // sum r |v - O|                where P is rounded by r
-  double* near_abs;      // sum r |v|                    where P is rounded by r
-  double* noise_spread;  // sum (p sigma)^2 (v - O)^2
-  double* noise_abs;     // sum (p sigma)^2 v^2          where P is rounded
-  double* low;           // smallest value
-  double* high;          // largest
-  double* nonzero;       // nonzero values               where there are zeros
-};
-
-struct KeyWeights {
-  const int64_t* key;
-  const double* rounding;  // r, relative part of the rounding of P
-  const double* grow;    // p (e^delta - 1)
-  const double* sigma2;  // (p sigma)^2, 0 where ties are summed apart
-  int64_t n;
-};
-
-ATTEST_VECTOR_CLONES
-void column_sums(const float* v, const double* o, int64_t dv, bool rounded, bool zeros, const KeyWeights w, const ColumnSums out) {
-  const auto block = [&](int64_t d, int64_t width) __attribute__((always_inline)) {
-    Lanes spread{}, near{}, near_abs{}, noise_spread{}, noise_abs{}, nonzero{}, center{}, low, high;
-    std::memcpy(&center, o + d, sizeof(double) * static_cast<size_t>(width));
-    std::memcpy(&low, out.low + d, sizeof(double) * static_cast<size_t>(width));
-    std::memcpy(&high, out.high + d, sizeof(double) * static_cast<size_t>(width));
-    for (int64_t j = 0; j < w.n; ++j) {
-      FloatLanes narrow{};
-      std::memcpy(&narrow, v + w.key[j] * dv + d, sizeof(float) * static_cast<size_t>(width));
-      const Lanes value = __builtin_convertvector(narrow, Lanes);
-      const Lanes away = value - center, distance = ATTEST_ABS(away);
-      spread += w.grow[j] * distance;
-      noise_spread += w.sigma2[j] * (away * away);
-      low = value < low ? value : low;
-      high = value > high ? value : high;
-      if (rounded) {
-        near += w.rounding[j] * distance;
-        near_abs += w.rounding[j] * ATTEST_ABS(value);
-        noise_abs += w.sigma2[j] * (value * value);
-      }
-      if (zeros) nonzero += value != 0 ? Lanes{1, 1, 1, 1} : Lanes{};
-    }
-    const size_t bytes = sizeof(double) * static_cast<size_t>(width);
-    std::memcpy(out.spread + d, &spread, bytes);
-    std::memcpy(out.near + d, &near, bytes);
-    std::memcpy(out.near_abs + d, &near_abs, bytes);
-    std::memcpy(out.noise_spread + d, &noise_spread, bytes);
-    std::memcpy(out.noise_abs + d, &noise_abs, bytes);
-    std::memcpy(out.low + d, &low, bytes);
-    std::memcpy(out.high + d, &high, bytes);
-    std::memcpy(out.nonzero + d, &nonzero, bytes);
-  };
-  int64_t d = 0;
-  for (; d + kLanes <= dv; d += kLanes) block(d, kLanes);
-  if (d < dv) block(d, dv - d);
 }
 
 // Keys with the same score round alike: their values add up before they are squared. Fills, per key, the first key
@@ -154,17 +107,40 @@ bool tie_groups(const Row& row, std::vector<int64_t>& group, std::vector<int64_t
   return ties;
 }
 
-// Calls f with the keys of each group in turn.
-template <class F>
-void for_each_tie_group(const std::vector<int64_t>& group, F f) {
-  std::vector<size_t> order(group.size());
-  for (size_t j = 0; j < order.size(); ++j) order[j] = j;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group[a] < group[b]; });
-  for (size_t at = 0; at < order.size();) {
+// Calls f with the indices below n of each group in turn: those of one group_of(index).
+template <class GroupOf, class F>
+void for_each_group(size_t n, GroupOf group_of, F f) {
+  std::vector<size_t> order(n);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group_of(a) < group_of(b); });
+  for (size_t at = 0; at < n;) {
     size_t end = at + 1;
-    while (end < order.size() && group[order[end]] == group[order[at]]) ++end;
+    while (end < n && group_of(order[end]) == group_of(order[at])) ++end;
     f(std::span<const size_t>(order.data() + at, end - at));
     at = end;
+  }
+}
+
+// near_abs = sum r |v|. Away from the maximum r = p_rel p e^delta, so that the sum follows from sum p |v|, from above;
+// the few keys at the maximum are taken apart. `more` bounds e^delta - 1.
+void rounding_sums(const Row& row, const HeadData& head, double p_rel, double more, RowBound& out) {
+  constexpr size_t kFew = 4;
+  size_t top[kFew], tops = 0;
+  for (size_t j = 0; j < row.key.size() && tops <= kFew; ++j)
+    if (row.ds[j] > kTop) {
+      if (tops < kFew) top[tops] = j;
+      ++tops;
+    }
+  if (tops > kFew || more > 0x1p-8) {
+    out.scratch.resize(out.near_abs.size());
+    hot_loops().weighted_sums({head.v.data(), row.key.data(), out.rounding.data(), row.size(), head.dv, out.scratch.data(), out.near_abs.data()});
+    return;
+  }
+  const double unit = p_rel * (1 + more), lost = p_rel * static_cast<double>(row.key.size()) * 0x1p-51;
+  for (size_t d = 0; d < out.near_abs.size(); ++d) {
+    double sum = unit * row.o_abs[d];
+    for (size_t t = 0; t < tops; ++t) sum += (out.rounding[top[t]] - unit * row.p[top[t]]) * std::fabs(static_cast<double>(head.v_row(row.key[top[t]])[d]));
+    out.near_abs[d] = std::max(0.0, sum) + lost * row.o_abs[d];
   }
 }
 
@@ -184,8 +160,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
 
   // How many distinct weights there are: one means that every error of a weight is shared by all of them.
   size_t distinct = n;
-  bool exact_dots = true;
-  for (size_t j = 0; j < n; ++j) exact_dots = exact_dots && (row.dot_terms[j] <= 1 || problem.scale == 0);
+  bool exact_dots = !row.dense || head.d <= 1 || problem.scale == 0;
+  for (size_t j = 0; j < n && exact_dots && problem.scale != 0; ++j) exact_dots = row.dot_terms[j] <= 1;
   if (ties && exact_dots) {
     distinct = 0;
     for (size_t j = 0; j < n; ++j) distinct += group[j] == static_cast<int64_t>(j) ? 1 : 0;
@@ -201,25 +177,24 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   const double exp_error = std::log1p(numerics.exp_rel_error) * (1 + numerics.exp_rel_error);
 
   // delta_j bounds the error of key j's exponent; what all keys share has dropped out.
-  out.delta.resize(n);
-  double delta_most = 0;
-  double gain = 0;     // errors of the double path's p_j as a fraction of delta_j
-  double p_kappa = 0;  // sum p_j kappa_j
   const auto exponent_error = [&](double own, double ds) {
     return own + 2 * kF32Unit * (std::fabs(ds) + lag) + (1 + rescales) * exp_error;
   };
-  Growth sum_growth{addition_unit(numerics)};
-  double own_most = 0;
   out.own.resize(n);
-  for (size_t j = 0; j < n; ++j) {
-    const double own_error = score_error(row, j, problem, sum_growth);
-    out.own[j] = own_error;
-    own_most = std::max(own_most, own_error);
-    out.delta[j] = exponent_error(own_error, row.ds[j]);
-    delta_most = std::max(delta_most, out.delta[j]);
-    gain = std::max(gain, row.kappa[j] / out.delta[j]);
-    p_kappa += row.p[j] * row.kappa[j];
+  out.delta.resize(n);
+  Growth sum_growth{addition_unit(numerics)};
+  if (row.dense && !affine) {
+    const double for_each = sum_growth(std::max<double>(0, static_cast<double>(head.d) - 1)) * std::fabs(double{problem.scale});
+    for (size_t j = 0; j < n; ++j) out.own[j] = for_each * row.dot_abs[j];
+  } else {
+    for (size_t j = 0; j < n; ++j) out.own[j] = score_error(row, j, problem, sum_growth);
   }
+  DeltaArguments deltas{out.own.data(), row.ds.data(), row.kappa.data(), row.p.data(), row.size(), exponent_error(0, 0), out.delta.data(), 0, 0, 0, 0};
+  hot_loops().deltas(deltas);
+  const double own_most = deltas.own_most;
+  double delta_most = deltas.delta_most;
+  double gain = deltas.gain;        // errors of the double path's p_j as a fraction of delta_j
+  double p_kappa = deltas.p_kappa;  // sum p_j kappa_j
   // A sink is brought to the kernel's units by itself: its rounding is not shared with the scores.
   double delta_sink = 0;
   if (row.has_sink) {
@@ -232,53 +207,49 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
 
   // Weights: p e^{+-delta}. The exponent may be large; e^delta - 1 then overflows to infinity, which the cap by
   // the distance to the far value takes back.
-  out.grow.resize(n);
-  out.rounding.resize(n);
-  out.flush.resize(n);
-  out.sub.resize(n);
-  out.sigma2.resize(n);
-  double l_low = 0, l_high = 0, l_flush = 0, l_rounding = 0, grow_sum = 0;
-  double l_low_lse = 0, l_high_lse = 0;
-  double arguments_noise = 0;
-  double stagnation = 0;  // additions that lose their small term whole, always downward
-  bool rare = false;  // some weight may be flushed or subnormal
-  const double flush_margin = std::exp(std::min(700.0, 2 * delta_most + lag));
-  const double scale = std::fabs(double{problem.scale});
-  for (size_t j = 0; j < n; ++j) {
-    const double delta = out.delta[j];
-    // Even the largest weight that the key may have is 0 beside that of the maximum.
-    const bool vanishes = row.ds[j] + delta + delta_most < kVanishes;
-    const double p = vanishes ? 0.0 : row.p[j];
-    // e^delta - 1 from above and e^-delta from below; for small delta by the first terms of the series.
-    const double more = vanishes ? 0.0 : delta < 0x1p-8 ? delta * (1 + 0.51 * delta) : std::expm1(delta);
-    const double less = delta < 0x1p-8 ? 1 - delta : std::exp(-delta);
-    const double high = p * (1 + more);
-    l_low_lse += p * less;
-    l_high_lse += high;
-    out.grow[j] = one_weight ? 0.0 : p * more;
-    grow_sum += out.grow[j];
-    l_low += one_weight ? p : p * less;
-    l_high += p + out.grow[j];
-    // A key at the maximum has P = 1 up to the rounding of the reference point, when its own tile is visited.
-    const double unit_p = row.ds[j] > -0x1p-30 && lag == 0 ? std::min(p_rel, 2 * (own_most + out.own[j]) + 3 * kF32Unit * (1 + std::fabs(row.m)) + exp_error) : p_rel;
-    out.rounding[j] = unit_p * high;
-    // P rounded to its type: relative above the normal range, absolute below, and never by more than itself. `sub`
-    // is what the absolute part adds to p_rel * p e^delta. Flushes are in the kernel's units, where its largest P is
-    // about 1, whatever factor all weights share.
-    out.sub[j] = p_rel > 0 && p < 2 * p_normal * flush_margin ? std::max(0.0, std::min(high * (1 + p_rel), p_abs) - unit_p * high) : 0.0;
-    out.flush[j] = p < kFlush * flush_margin ? std::min(kFlush, p * flush_margin) : 0.0;
-    rare = rare || out.sub[j] > 0 || out.flush[j] > 0;
-    l_rounding += out.rounding[j] + out.sub[j];
-    l_flush += out.flush[j];
-    // Independent noise of this weight: the rounding of P, the exponential, and the f32 roundings of its score.
-    const double s = std::fabs(row.s[j]), x = affine ? std::fabs(row.x[j]) : 0.0;
-    const double dot = row.dot_terms[j] > 1 ? row.dot_abs[j] * scale : 0.0;
-    const double score_noise = kF32Unit * kF32Unit * (4 * row.ds[j] * row.ds[j] + s * s + x * x + row.dot_terms[j] * dot * dot);
-    const double rounding = out.rounding[j] + out.sub[j];
-    out.sigma2[j] = (rounding * rounding + p * p * ((p_rel > 0 ? 0 : 0x1p-46) + 0x1p-46 + score_noise)) / 3;
-    if (p < 0x1p-22 * row.l) stagnation += std::min(1.0, p / (0x1p-24 * row.l));
-    arguments_noise = std::max(arguments_noise, p * std::fabs(row.ds[j]));
+  for (auto* values : {&out.grow, &out.rounding, &out.flush, &out.sub, &out.sigma2}) values->resize(n);
+  const bool small = delta_most < 0x1p-8;
+  if (!small) {
+    out.more.resize(n);
+    out.less.resize(n);
+    for (size_t j = 0; j < n; ++j) {
+      const double delta = out.delta[j];
+      // Even the largest weight that the key may have is 0 beside that of the maximum, as p is.
+      const bool vanishes = row.ds[j] + delta + delta_most < kVanishes;
+      out.more[j] = vanishes ? 0.0 : delta < 0x1p-8 ? delta * (1 + 0.51 * delta) : std::expm1(delta);
+      out.less[j] = delta < 0x1p-8 ? 1 - delta : std::exp(-delta);
+    }
   }
+  WeightArguments w{};
+  w.p = row.p.data(), w.ds = row.ds.data(), w.delta = out.delta.data(), w.own = out.own.data(), w.s = row.s.data(), w.x = row.x.data();
+  w.dot_abs = row.dot_abs.data(), w.dot_terms = row.dot_terms.data();
+  w.more = small ? nullptr : out.more.data(), w.less = small ? nullptr : out.less.data();
+  w.n = row.size();
+  w.one_weight = one_weight;
+  w.affine = affine;
+  // P rounded to its type: relative above the normal range, absolute below, and never by more than itself. `sub`
+  // is what the absolute part adds to p_rel * p e^delta. Flushes are in the kernel's units, where its largest P is
+  // about 1, whatever factor all weights share.
+  w.flush_margin = std::exp(std::min(700.0, 2 * delta_most + lag));
+  w.p_rel = p_rel;
+  w.p_abs = p_abs;
+  w.sub_below = p_rel > 0 ? 2 * p_normal * w.flush_margin : 0.0;
+  w.flush_below = kFlush * w.flush_margin;
+  // A key at the maximum has P = 1 up to the rounding of the reference point, when its own tile is visited.
+  w.top_unit = lag == 0 ? 3 * kF32Unit * (1 + std::fabs(row.m)) + exp_error : p_rel;
+  w.own_most = own_most;
+  // Independent noise of a weight: the rounding of P, the exponential, and the f32 roundings of its score.
+  w.scale = std::fabs(double{problem.scale});
+  // An exponential as fine as the strict model's errs by a quarter of its bound or so; one declared coarser may err by all of it.
+  w.weight_noise = (p_rel > 0 ? 0 : 0x1p-46) + (numerics.exp_rel_error > 0x1p-22 ? numerics.exp_rel_error * numerics.exp_rel_error : 0x1p-46);
+  w.stagnates_below = 0x1p-22 * row.l;
+  w.stagnation_unit = 0x1p24 / row.l;
+  w.grow = out.grow.data(), w.rounding = out.rounding.data(), w.sub = out.sub.data(), w.flush = out.flush.data(), w.sigma2 = out.sigma2.data();
+  hot_loops().weights(w);
+  double l_low = w.l_low, l_high = w.l_high, l_low_lse = w.l_low_lse, l_high_lse = w.l_high_lse;
+  const double l_flush = w.l_flush, l_rounding = w.l_rounding, grow_sum = w.grow_sum, arguments_noise = w.arguments_noise;
+  const double stagnation = w.stagnation;  // additions that lose their small term whole, always downward
+  const bool rare = w.rare;                // some weight may be flushed or subnormal
   double sink_grow = 0;
   if (row.has_sink) {
     const double delta = one_weight ? 0.0 : delta_sink;
@@ -289,18 +260,23 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     l_high_lse += row.sink_p * std::exp(delta_sink);
   }
 
-  for (auto* v : {&out.spread, &out.near, &out.near_abs, &out.noise_spread, &out.noise_abs, &out.nonzero}) v->resize(columns);
+  for (auto* v : {&out.spread, &out.near, &out.near_abs, &out.noise1, &out.noise_spread, &out.noise_abs, &out.nonzero}) v->resize(columns);
   out.flushed_abs.assign(columns, 0.0);
   out.sub_abs.assign(columns, 0.0);
   out.sub_spread.assign(columns, 0.0);
-  out.low.assign(columns, row.has_sink ? 0.0 : std::numeric_limits<double>::infinity());
-  out.high.assign(columns, row.has_sink ? 0.0 : -std::numeric_limits<double>::infinity());
-  std::vector<double>& noise_weight = out.noise_weight;
-  noise_weight = out.sigma2;
-  if (ties) std::fill(noise_weight.begin(), noise_weight.end(), 0.0);
-  column_sums(head.v.data(), row.o_hi.data(), dv, p_rel > 0, head.v_has_zero,
-              {row.key.data(), out.rounding.data(), out.grow.data(), noise_weight.data(), static_cast<int64_t>(n)},
-              {out.spread.data(), out.near.data(), out.near_abs.data(), out.noise_spread.data(), out.noise_abs.data(), out.low.data(), out.high.data(), out.nonzero.data()});
+  out.low.assign(columns, row.has_sink ? 0.0f : std::numeric_limits<float>::infinity());
+  out.high.assign(columns, row.has_sink ? 0.0f : -std::numeric_limits<float>::infinity());
+  if (ties) out.no_noise.assign(n, 0.0);  // the noise of tied keys is summed apart
+  hot_loops().bound_sums({head.v.data(), row.key.data(), row.o_hi.data(), row.size(), dv, p_rel > 0, head.v_has_zero,
+                          out.grow.data(), out.rounding.data(), (ties ? out.no_noise : out.sigma2).data(),
+                          {out.spread.data(), out.near.data(), out.noise1.data(), out.noise_spread.data(), out.nonzero.data(),
+                           out.low.data(), out.high.data()}});
+  // sum (p sigma)^2 v^2 from the sums about O. Where it is the larger, at most four times itself cancels.
+  for (size_t d = 0; d < columns; ++d) {
+    const double o = row.o_hi[d];
+    out.noise_abs[d] = ties ? 0.0 : out.noise_spread[d] + 2 * o * out.noise1[d] + o * o * w.sigma2_sum;
+  }
+  if (p_rel > 0) rounding_sums(row, head, p_rel, small ? delta_most * (1 + delta_most) : kInfinity, out);
   if (!head.v_has_zero) std::fill(out.nonzero.begin(), out.nonzero.end(), static_cast<double>(n));
   for (size_t j = 0; j < n && rare; ++j) {
     if (out.sub[j] == 0 && out.flush[j] == 0) continue;
@@ -316,7 +292,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   // Tied keys: sum the values of a group, then square.
   if (ties) {
     std::vector<double> with_o(columns), with_v(columns);
-    for_each_tie_group(group, [&](std::span<const size_t> members) {
+    for_each_group(n, [&](size_t j) { return group[j]; }, [&](std::span<const size_t> members) {
       std::fill(with_o.begin(), with_o.end(), 0.0);
       std::fill(with_v.begin(), with_v.end(), 0.0);
       for (size_t j : members) {
@@ -353,12 +329,12 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.near_binade = false;
   const double blocks = std::ceil(static_cast<double>(n) / 16);
   for (size_t d = 0; d < columns; ++d) {
-    const double o = row.o_hi[d], o_abs = std::fabs(o);
-    const double far = std::max(out.high[d] - o, o - out.low[d]);
-    const double magnitude = std::max(std::fabs(out.low[d]), std::fabs(out.high[d]));
+    const double o = row.o_hi[d], o_abs = std::fabs(o), v_low = out.low[d], v_high = out.high[d];
+    const double far = std::max(v_high - o, o - v_low);
+    const double magnitude = std::max(std::fabs(v_low), std::fabs(v_high));
     const double sink_spread = sink_grow * o_abs;
     const double theta = grown(unit, additions(out.nonzero[d], numerics) + rescales);
-    const bool one_way = !numerics.aligned_blocks && (out.low[d] >= 0 || out.high[d] <= 0);
+    const bool one_way = !numerics.aligned_blocks && (v_low >= 0 || v_high <= 0);
     const double absolute = (out.flushed_abs[d] + (out.nonzero[d] + rescales + 1) * kFlush) * inverse_flush;
     // sum w |v| / sum w, where sum p e^delta |v| <= sum p |v| + sum p (e^delta - 1) (|v - O| + |O|).
     const double tail = row.o_abs[d] + out.spread[d] + o_abs * grow_sum;
@@ -381,7 +357,9 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
       return shared + own * (1 + loss) + both;
     };
     const double score_spread = (out.spread[d] + sink_spread) * inverse;
-    out.score_part[d] = std::isnan(score_spread) ? far : std::min(score_spread, far);
+    out.range[d] = std::max(0.0, v_high - v_low);
+    // Of equal values the weights make nothing, whatever a path's rounding of O leaves of v - O.
+    out.score_part[d] = out.range[d] == 0 ? 0.0 : std::isnan(score_spread) ? far : std::min(score_spread, far);
     // What the double path's own errors of p make of O.
     const double by_gain = gain * score_spread, by_far = far * p_kappa / row.l;
     out.enclosure[d] = !row.enclosed || p_kappa == 0 ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
@@ -389,10 +367,10 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     if (may_keep_l) error = std::max(error, value_error(false));
     if (may_round_l) error = std::max(error, value_error(true));
     // The division, then the one rounding to the output type; small results may flush.
-    const double before = o_abs + error;
+    const double before = (o_abs + error) * kBinade;
     const double divided = error + kDivisionUlps * ulp_at(DType::f32, before) * (1 + kF32Unit);
-    const double least = o_abs - divided;
-    const double after = o_abs + divided;
+    const double least = (o_abs - divided) / kBinade;
+    const double after = (o_abs + divided) * kBinade;
     double total = divided;
     if (problem.type != DType::f32) total += ulp_at(problem.type, std::min(after, largest_finite(problem.type))) / 2;
     if (problem.type != DType::f16 && least < kFlush) total += kFlush;
@@ -401,20 +379,21 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
       const double blur = 2 * (out.enclosure[d] + row.o_sum_error[d]) + error * 0x1p-36;
       // (Below 2^-100 there is one unit, or none that matters.)
       for (double edge : {before, after})
-        if (edge > 0x1p-100 && n > 1 && std::fabs(edge - std::ldexp(1.0, static_cast<int>(std::lround(std::log2(edge))))) <= blur)
+        if (edge > 0x1p-100 && n > 1 && to_power_of_two(edge) <= blur)
           out.near_binade = true;
       if (o_abs > 0 && problem.type != DType::f16 && std::fabs(least - kFlush) <= blur) out.near_binade = true;
     }
     out.o[d] = total * kEnlarge;
-    out.range[d] = std::max(0.0, out.high[d] - out.low[d]);
 
     // Predicted variance, all of it in units of O. Uniform errors of half width a have variance a^2 / 3.
     const double inverse_l = 1 / row.l;
     const double mean_abs = row.o_abs[d] * inverse_l;
-    double weights_noise = out.noise_spread[d];
-    if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, out.noise_abs[d]);
+    // Whatever the scores' errors do, O stays among the values, and P's rounding moves it by no more than the values: an
+    // error of at most e is sub-Gaussian with e^2.
+    const double within = out.range[d] * out.range[d], beyond = 9 * magnitude * magnitude, inverse_l2 = inverse_l * inverse_l;
+    double weights_noise = std::min(out.noise_spread[d] * inverse_l2, p_rel > 0 ? beyond : within);
+    if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, std::min(out.noise_abs[d] * inverse_l2, beyond));
     if (one_weight && p_rel == 0) weights_noise = 0;
-    weights_noise *= inverse_l * inverse_l;
     // Sums of O and l. Roundings of a sum are independent unless its terms repeat (ties) or are too small to count;
     // then they all point one way. f32 outputs show every such rounding, so there the worst is taken.
     const auto sum_noise = [&](double depth) {
@@ -427,7 +406,8 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double common = (sum_noise(additions(l_terms, numerics)) + rescales + (one_weight ? 0.0 : rescales + arguments_noise * arguments_noise)) * together * together;
     out.common[d] = std::sqrt(common / 3);
     const double division = 0x1p-23 * o_abs;
-    const double output = problem.type == DType::f32 ? 0.0 : ulp_at(problem.type, o_abs) / 2;
+    // Just below a power of two the larger unit counts: V of ones gives 1 or 1 - 2^-53, as the path has it.
+    const double output = problem.type == DType::f32 ? 0.0 : ulp_at(problem.type, std::min(o_abs * kBinade, largest_finite(problem.type))) / 2;
     double variance = weights_noise + (accumulation + common + division * division + output * output) / 3;
     const double floor = together * together / 3;
     variance = std::max(variance, floor);
@@ -440,38 +420,35 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   // LSE = m + ln l: nothing is shared, so the rounding of the scale counts on m too.
   double delta_lse = std::max(std::log(l_high_lse / row.l), std::log(row.l / l_low_lse));
   if (std::isnan(delta_lse) || std::isinf(delta_lse)) delta_lse = delta_most;
-  const double l_round = may_round_l ? l_rounding / l_low : 0.0;
+  // No weight is rounded by more than itself; where a sink takes all, l_low may be 0.
+  const double l_round = may_round_l && l_rounding > 0 ? std::min(1.0, l_rounding / l_low) : 0.0;
   const double log_l = std::fabs(std::log(row.l));
   const double phi_loss = -std::log1p(-std::min(0.5, phi));
   out.lse = (delta_lse + phi_loss + l_round + 0x1p-22 * (1 + log_l + lag) + 3 * kF32Unit * (std::fabs(row.m) + lag) +
              0x1p-23 * std::fabs(row.lse) + kFlush) * kEnlarge;
 }
 
-Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, RowBound& bound) {
+Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling tiling, RowBound& bound) {
   const auto columns = static_cast<size_t>(head.dv);
   const size_t n = static_cast<size_t>(row.size());
-  const bool ties = tie_groups(row, bound.group, bound.table);
-  const std::vector<int64_t>& group = bound.group;
+  tie_groups(row, bound.group, bound.table);
   std::vector<double> c(columns * columns, 0.0), w(columns);
   const double inverse_l2 = 1 / (row.l * row.l);
-  const auto add = [&](double sigma2) {
-    for (size_t a = 0; a < columns; ++a)
-      for (size_t b = 0; b < columns; ++b) c[a * columns + b] += sigma2 * inverse_l2 * w[a] * w[b];
+  // A source: the keys of one score within one tile, their values summed in w.
+  const auto source = [&](size_t j) {
+    const int64_t key = row.key[j];
+    return std::tuple(bound.group[j], key / tiling.split, key % tiling.split / tiling.tile);
   };
-  std::vector<size_t> order(n);
-  for (size_t j = 0; j < n; ++j) order[j] = j;
-  if (ties) std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group[a] < group[b]; });
-  for (size_t at = 0; at < n;) {
+  for_each_group(n, source, [&](std::span<const size_t> members) {
     std::fill(w.begin(), w.end(), 0.0);
-    size_t end = at;
-    do {
-      const float* v = head.v_row(row.key[order[end]]);
+    for (size_t j : members) {
+      const float* v = head.v_row(row.key[j]);
       for (size_t d = 0; d < columns; ++d) w[d] += row.column_nonfinite[d] ? 0.0 : v[d] - row.o_hi[d];
-      ++end;
-    } while (ties && end < n && group[order[end]] == group[order[at]]);
-    add(bound.sigma2[order[at]]);
-    at = end;
-  }
+    }
+    const double sigma2 = bound.sigma2[members[0]] * inverse_l2;
+    for (size_t x = 0; x < columns; ++x)
+      for (size_t y = 0; y < columns; ++y) c[x * columns + y] += sigma2 * w[x] * w[y];
+  });
   // l, rescales and the scale move all columns together.
   const auto judged = [&](size_t d) { return row.column_nonfinite[d] == 0; };
   for (size_t a = 0; a < columns; ++a)
@@ -509,13 +486,13 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, RowBou
       for (size_t b = 0; b < columns; ++b) square[a * columns + b] += c[a * columns + k] * c[k * columns + b];
   double fourth = 0;
   for (double x : square) fourth += x * x;
-  return {std::min(1.0, sum_squares), std::min(1.0, std::pow(fourth, 0.25))};
+  return {std::min(1.0, sum_squares), std::min(1.0, std::pow(fourth, 0.25)), trace};
 }
 
 double noise_threshold(const Spectrum& s) {
   return 1 + 2 * std::sqrt(kNoiseRateLog * s.sum_squares) + 2 * kNoiseRateLog * s.largest;
 }
 
-double noise_threshold_equal_columns(double columns) { return noise_threshold({1 / columns, 1 / columns}); }
+double noise_threshold_equal_columns(double columns) { return noise_threshold({1 / columns, 1 / columns, 1}); }
 
 }  // namespace attest

@@ -23,9 +23,10 @@ struct RowBound {
   bool near_binade = false;         // a half-ulp term hangs on a comparison too close for the double path
 
   // Scratch, per key and per column.
-  std::vector<double> delta, own, grow, rounding, flush, sub, sigma2, noise_weight;
+  std::vector<double> delta, own, more, less, grow, rounding, flush, sub, sigma2, no_noise;
   std::vector<int64_t> group, table;
-  std::vector<double> spread, near, near_abs, noise_spread, noise_abs, flushed_abs, sub_abs, sub_spread, low, high, nonzero;
+  std::vector<double> spread, near, near_abs, scratch, noise1, noise_spread, noise_abs, flushed_abs, sub_abs, sub_spread, nonzero;
+  std::vector<float> low, high;
 };
 
 // Fills `bound` for a normal row. `numerics` of the kernel, `type` of the output.
@@ -35,8 +36,14 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
 // of the row's errors that `bound_row` predicts.
 struct Spectrum {
   double sum_squares = 1, largest = 1;
+  double trace = 0;  // tr C
 };
-Spectrum noise_spectrum(const Row& row, const HeadData& head, DType output, RowBound& bound);
+// How a kernel may walk over the keys: in splits of so many keys each, and in those in tiles of so many. P is rounded
+// relative to the maximum of its own tile, so only equal scores within a tile round alike.
+struct Tiling {
+  int64_t split, tile;
+};
+Spectrum noise_spectrum(const Row& row, const HeadData& head, DType output, Tiling tiling, RowBound& bound);
 
 // 1 + 2 sqrt(t sum lambda^2) + 2 t lambda_max with t = ln(1/rate), rate = 1e-9 per row: the value that a
 // weighted chi-square, or a sum of independent sub-Gaussian errors, exceeds with that rate at most.

@@ -3,8 +3,9 @@
 //
 // Guarantees: the exact weights lie within p_j e^{+-kappa_j}, up to a factor that all of them share; O within
 // o_hi +- (o_sum_error + RowBound::enclosure); LSE within lse_error. Assumed of the library: exp, log and tanh of
-// <cmath> within 2 units in the last place. No compensation is needed: the kernel's own sums have the same number of
-// terms and lose 2^-23 where these lose 2^-53.
+// <cmath>, and the vectorised exp, within 2 units in the last place. The kernel's own sums have the same number of terms and lose 2^-23
+// where these lose 2^-53, so plain sums will do for most rows; scores so large that their error shows in the weights
+// are summed again in double-double.
 // Source: N. Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2 (error of recursive summation).
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace attest {
 
-// Fills `row` for a row that classify() found normal, from the dot products that it took.
-void enclose_row(const Problem& problem, const HeadData& head, const std::vector<Dot>& dots, Row& row);
+// Fills `row` for a row that classify() found normal. `q` has D values.
+void enclose_row(const Problem& problem, const HeadData& head, const double* q, Row& row);
 
 }  // namespace attest

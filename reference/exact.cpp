@@ -10,6 +10,7 @@ void exact_row(const Problem& problem, const HeadData& head, const double* q, Ro
   const auto columns = static_cast<size_t>(head.dv);
   row.x.resize(n);
   row.s.resize(n);
+  row.s_low.assign(n, 0.0);
   row.ds.resize(n);
   row.p.resize(n);
   exact.s.assign(n, Real(0));
@@ -87,7 +88,7 @@ void exact_row(const Problem& problem, const HeadData& head, const double* q, Ro
     row.o_hi[d] = static_cast<double>(exact.o[d]);
     row.o_lo[d] = static_cast<double>(Real(exact.o[d] - Real(row.o_hi[d])));
   }
-  row.enclosed = false;
+  row.enclosed = row.wide = false;
   row.kappa.assign(n, 0.0);
   row.sink_kappa = 0;
   row.lse_error = 0;

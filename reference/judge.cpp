@@ -51,7 +51,6 @@ uint64_t hash_outputs(const Row& row) {
 struct Judge::Impl {
   HeadData head;
   std::vector<double> q;
-  std::vector<Dot> dots;
   Row row;
   RowBound bound;
   ExactRow<Dec50> exact;
@@ -66,7 +65,7 @@ struct Judge::Impl {
   // The reference of a classified, normal row by one of the two paths, and its bound.
   void refer(const Problem& p, const Numerics& numerics, bool exactly) {
     if (exactly) exact_row(p, head, q.data(), row, exact);
-    else enclose_row(p, head, dots, row);
+    else enclose_row(p, head, q.data(), row);
     bound_row(row, head, p, numerics, bound);
   }
 
@@ -76,7 +75,7 @@ struct Judge::Impl {
   };
 
   // Compares one normal row with what was seen; undecided where the double path cannot tell.
-  RowOutcome compare(DType type, const double* got, const double* got_lse, bool exactly, bool leaks) {
+  RowOutcome compare(const Problem& p, const Numerics& numerics, const double* got, const double* got_lse, bool exactly, bool leaks) {
     RowOutcome out;
     const auto columns = static_cast<size_t>(head.dv);
     error.assign(columns, 0.0);
@@ -86,7 +85,7 @@ struct Judge::Impl {
       const double low = std::max(0.0, ratio - blur), high = ratio + blur;
       return (low <= 1) != (high <= 1) || bucket_of(low) != bucket_of(high);
     };
-    if (bound.near_binade && !exactly) out.decided = false;
+    if ((row.wide || bound.near_binade) && !exactly) out.decided = false;
     for (size_t d = 0; d < columns; ++d) {
       if (row.column_nonfinite[d] || (leaks && !std::isfinite(got[d]))) continue;
       if (!std::isfinite(got[d])) {
@@ -113,7 +112,24 @@ struct Judge::Impl {
       out.threshold = noise_threshold_equal_columns(static_cast<double>(columns));
       const bool near = std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20;
       if (out.noise > out.threshold || near) {
-        out.threshold = std::max(out.threshold, noise_threshold(noise_spectrum(row, head, type, bound)));
+        // The kernel's tile size is not known: one that explains the noise is enough.
+        const double own_variance = out.variance;
+        double limit = out.threshold * out.variance;
+        const auto still_above_with = [&](Tiling tiling) {
+          const Spectrum spectrum = noise_spectrum(row, head, p.type, tiling, bound);
+          const double variance = std::max(own_variance, spectrum.trace), threshold = noise_threshold(spectrum);
+          if (variance * threshold > limit) {
+            out.variance = variance;
+            out.threshold = threshold;
+            limit = variance * threshold;
+          }
+          return out.error2 >= limit;
+        };
+        const int64_t split = p.choice.splits > 1 ? std::max<int64_t>(1, (head.nk + p.choice.splits - 1) / p.choice.splits) : head.nk;
+        int64_t tile = std::max<int64_t>(1, std::min<int64_t>(16, numerics.tile));
+        while (still_above_with({split, tile}) && tile < split) tile *= 2;
+        if (split < head.nk && out.error2 >= limit) still_above_with({head.nk, head.nk});
+        out.noise = out.error2 / out.variance;
         if (!exactly && std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20) out.decided = false;
       }
     }
@@ -179,6 +195,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
   Verdict v;
   Tally tally(v);
   const Shape& s = p.shape;
+  if (options.details) *options.details = {};
 
   // Status and memory.
   switch (seen.status) {
@@ -214,7 +231,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
         const double* got_lse = seen.lse.empty() ? nullptr : &seen.lse[at];
         me.load_q(p, b, h, i);
         Row& row = me.row;
-        classify(p, options.conventions, me.head, me.q.data(), b, h, i, row, me.dots);
+        classify(p, options.conventions, me.head, me.q.data(), b, h, i, row);
         ++v.rows;
         if (row.kind == RowKind::out_of_range) {
           ++v.rows_out_of_range;
@@ -245,11 +262,11 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
 
         bool exactly = options.exact;
         me.refer(p, options.numerics, exactly);
-        Impl::RowOutcome outcome = me.compare(p.type, got, got_lse, exactly, leaks);
+        Impl::RowOutcome outcome = me.compare(p, options.numerics, got, got_lse, exactly, leaks);
         if (!outcome.decided) {
           exactly = true;
           me.refer(p, options.numerics, true);
-          outcome = me.compare(p.type, got, got_lse, true, leaks);
+          outcome = me.compare(p, options.numerics, got, got_lse, true, leaks);
         }
         if (exactly) ++v.rows_exact;
 
@@ -270,11 +287,12 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           ++v.buckets[static_cast<size_t>(bucket_of(ratio))];
           v.worst_ratio = std::max(v.worst_ratio, ratio);
           if (me.bound.score_part[c] > me.bound.range[c] / 4) ++v.loose;
-          if (ratio > 1) {
+          if (!(ratio <= 1)) {  // a bound that is not a number fails, too
             ++v.failures;
             tally.fail(Check::bound, Disposition::incorrect,
                        Tally::place(row, d) + format(" is %.9g, exact %.9g: error %.3g is %.3g times the bound %.3g", got[d], o, me.error[c], ratio, me.bound.o[c]));
           }
+          if (options.details) options.details->elements.push_back({b, h, i, d, got[d], o, me.bound.o[c], ratio, 0});
           if (tally.wants(ratio))
             tally.element({b, h, i, d, got[d], o, me.bound.o[c], ratio, ulps_between(p.type, got[d], o)});
         }
@@ -284,8 +302,9 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           } else {
             ++v.elements;
             ++v.buckets[static_cast<size_t>(bucket_of(outcome.lse_ratio))];
+            if (options.details) options.details->elements.push_back({b, h, i, -1, *got_lse, row.lse, me.bound.lse, outcome.lse_ratio, 0});
             v.worst_lse_ratio = std::max(v.worst_lse_ratio, outcome.lse_ratio);
-            if (outcome.lse_ratio > 1) {
+            if (!(outcome.lse_ratio <= 1)) {
               ++v.failures;
               tally.fail(Check::lse, Disposition::incorrect,
                          Tally::place(row, -1) + format(" is %.9g, exact %.9g: error %.3g is %.3g times the bound %.3g", *got_lse, row.lse, std::fabs(*got_lse - row.lse), outcome.lse_ratio, me.bound.lse));
@@ -295,9 +314,10 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           }
         }
         if (!options.noise_budget) continue;
+        if (options.details) options.details->rows.push_back({b, h, i, outcome.noise, outcome.threshold});
         v.worst_budget = std::max(v.worst_budget, outcome.noise);
         v.worst_budget_share = std::max(v.worst_budget_share, outcome.noise / outcome.threshold);
-        if (outcome.noise > outcome.threshold) {
+        if (!(outcome.noise <= outcome.threshold)) {
           ++v.budget_failures;
           tally.fail(Check::budget, Disposition::incorrect,
                      format("row [b=%ld,h=%ld,i=%ld] has %.3g times the rounding noise that its inputs explain, threshold %.3g", long(b), long(h), long(i), outcome.noise, outcome.threshold));
@@ -314,9 +334,9 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
   // The rows together: lambda_max of the block diagonal is the largest of the rows', at most 1 within each.
   if (options.noise_budget && pool.seen.size() > 1 && pool.variance > 0) {
     const double noise = pool.error2 / pool.variance;
-    const double threshold = noise_threshold({pool.variance2 / (pool.variance * pool.variance), pool.largest / pool.variance});
+    const double threshold = noise_threshold({pool.variance2 / (pool.variance * pool.variance), pool.largest / pool.variance, pool.variance});
     v.worst_budget_share = std::max(v.worst_budget_share, noise / threshold);
-    if (noise > threshold) {
+    if (!(noise <= threshold)) {
       ++v.budget_failures;
       tally.fail(Check::budget, Disposition::incorrect,
                  format("%zu rows together have %.3g times the rounding noise that their inputs explain, threshold %.3g", pool.seen.size(), noise, threshold));
@@ -329,7 +349,7 @@ RowReference Judge::row(const Problem& p, int64_t b, int64_t h, int64_t i, const
   Impl& me = *impl_;
   me.head.load(p, b, p.shape.key_head(h));
   me.load_q(p, b, h, i);
-  classify(p, options.conventions, me.head, me.q.data(), b, h, i, me.row, me.dots);
+  classify(p, options.conventions, me.head, me.q.data(), b, h, i, me.row);
   const auto columns = static_cast<size_t>(p.shape.dv);
   RowReference out;
   out.in_range = me.row.kind != RowKind::out_of_range;

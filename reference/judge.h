@@ -23,10 +23,21 @@
 
 namespace attest {
 
+// Every element that was held to a bound, and every row that was held to the noise budget, in order.
+struct Details {
+  struct Noise {
+    int64_t b, h, row;
+    double r, threshold;
+  };
+  std::vector<ElementError> elements;
+  std::vector<Noise> rows;
+};
+
 struct JudgeOptions {
   Numerics numerics = {};
   Conventions conventions = {};
   bool exact = false;       // decide everything in cpp_dec_float_50
+  Details* details = nullptr;  // filled if given
   bool noise_budget = true; // off where the budget's assumptions do not hold, for instance a planted result
 };
 

@@ -240,6 +240,61 @@ TEST(Judge, SpecialRows) {
   EXPECT_EQ(verdict({5, 5}, 5).rows_out_of_range, 1);
 }
 
+// With P rounded and l not, O of equal values is off by P's rounding: no range of the values limits that.
+TEST(Judge, RoundedWeightsMayLeaveTheRangeOfTheValues) {
+  Shape s;
+  s.nk = 8;
+  s.d = s.dv = 1;
+  Problem p = Problem::make(s, DType::f32);
+  p.q.set(0, 0, 0, 0, 1);
+  for (int64_t j = 0; j < s.nk; ++j) {
+    p.k.set(0, 0, j, 0, -0.3 * static_cast<double>(j));
+    p.v.set(0, 0, j, 0, 1);
+  }
+  Observation seen;
+  seen.o = {1 + 0x1p-13};
+  JudgeOptions options{.numerics = strict(DType::f32)};
+  EXPECT_NE(Judge()(p, seen, options).check, Check::none);
+  options.numerics.p_type = DType::f16;
+  options.numerics.l_from = DenominatorFrom::unrounded;
+  EXPECT_EQ(Judge()(p, seen, options).check, Check::none) << Judge()(p, seen, options).detail;
+}
+
+// Numerics that make no bound must not pass for a wide one.
+TEST(Judge, ABoundThatIsNotANumberFails) {
+  Shape s;
+  s.nk = 2;
+  s.d = s.dv = 1;
+  Problem p = Problem::make(s, DType::f32);
+  p.q.set(0, 0, 0, 0, 1);
+  p.k.set(0, 0, 1, 0, 1);
+  p.v.set(0, 0, 1, 0, 1);
+  Observation seen;
+  seen.o = {100};
+  seen.lse = {100};
+  JudgeOptions options{.numerics = strict(DType::f32)};
+  options.numerics.exp_rel_error = NAN;
+  const Verdict v = Judge()(p, seen, options);
+  EXPECT_NE(v.check, Check::none);
+  EXPECT_EQ(v.failures, 2) << "O and LSE";
+}
+
+// A sink so large that no key has weight still leaves a bound for LSE.
+TEST(Judge, LseIsJudgedBesideADominatingSink) {
+  Shape s;
+  s.nk = 4;
+  s.d = s.dv = 1;
+  Problem p = Problem::make(s, DType::bf16);
+  p.sink = std::vector<float>{1e30f};
+  Observation seen;
+  seen.o = {0};
+  seen.lse = {double{1e30f}};
+  const JudgeOptions options{.numerics = strict(DType::bf16)};
+  EXPECT_EQ(Judge()(p, seen, options).check, Check::none) << Judge()(p, seen, options).detail;
+  seen.lse = {2e30};
+  EXPECT_EQ(Judge()(p, seen, options).check, Check::lse);
+}
+
 TEST(Oracle, FiftyDigitsAgreeWithTwoHundred) {
   Random r(13);
   for (int round = 0; round < 20; ++round) {
@@ -249,8 +304,7 @@ TEST(Oracle, FiftyDigitsAgreeWithTwoHundred) {
     std::vector<double> q;
     for (int64_t d = 0; d < p.shape.d; ++d) q.push_back(p.q.get(0, 0, 0, d));
     Row row;
-    std::vector<Dot> dots;
-    classify(p, {}, head, q.data(), 0, 0, 0, row, dots);
+    classify(p, {}, head, q.data(), 0, 0, 0, row);
     if (row.kind != RowKind::normal) continue;
     ExactRow<Dec50> fifty;
     ExactRow<Dec200> more;

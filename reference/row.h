@@ -44,8 +44,10 @@ struct Row {
   std::vector<double> s_low;   // s + s_low is the score where the enclosure keeps more digits
   std::vector<double> ds;      // s - m, <= 0
   std::vector<double> p;       // exp(s - m)
+  std::vector<double> dot;     // sum q_d k_d, within dot_roundings(d) 2^-53 dot_abs (hot_loops.h); exact with one product
   std::vector<double> dot_abs; // sum |q_d k_d|
   std::vector<double> dot_terms;  // number of nonzero products q_d k_d
+  bool dense = false;          // all D products of every key are taken for nonzero
 
   double m = 0;                // maximum of the scores and the sink
   bool has_sink = false;       // a finite sink
@@ -61,9 +63,11 @@ struct Row {
   // Enclosure of the double path; all 0 in the exact path. The exact weights are p_j e^{+-kappa_j} up to a factor
   // that all of them share.
   bool enclosed = false;
+  bool wide = false;                     // some kappa is too large for the enclosure to hold
   std::vector<double> kappa;             // per visible key
   double sink_kappa = 0;
   double lse_error = 0;                  // |lse - exact|, absolute
+  std::vector<double> pair_hi, pair_lo;  // scratch: scores without bias in double-double
   std::vector<double> o_sum_error;       // rounding of the sums over keys, absolute
 
   int64_t size() const { return static_cast<int64_t>(key.size()); }

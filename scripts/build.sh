@@ -5,16 +5,17 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 say() { printf '%s\n' "$*" >&2; }
 
-packages() { sed 's/#.*//' "$root/scripts/packages.txt" | tr -s ' \t\n' '\n' | sed '/^$/d'; }
+# Those of packages.txt, or of another list beside it.
+packages() { sed 's/#.*//' "$root/scripts/${1:-packages.txt}" | tr -s ' \t\n' '\n' | sed '/^$/d'; }
 
-# Installs the packages that dpkg does not know as installed.
+# install_packages [LIST]: installs the packages that dpkg does not know as installed.
 install_packages() {
   if ! command -v dpkg-query > /dev/null; then
-    say "attest: not a Debian system, nothing installed; scripts/packages.txt names what is needed"
+    say "attest: not a Debian system, nothing installed; scripts/${1:-packages.txt} names what is needed"
     return
   fi
   local missing=() package
-  for package in $(packages); do
+  for package in $(packages "${1:-}"); do
     [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2> /dev/null) == installed ]] || missing+=("$package")
   done
   ((${#missing[@]})) || return 0

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -209,15 +211,17 @@ TEST_F(Command, no_line_of_a_report_is_wider_than_100_columns) {
   const Ran ran = attest("verify --kernel " EXAMPLE " --cases 60");
   std::istringstream lines(ran.out);
   for (std::string line; std::getline(lines, line);)
-    if (line.rfind("again: ", 0) != 0) EXPECT_LE(line.size(), 100u) << line;
+    if (line.rfind("again: ", 0) != 0) {
+      EXPECT_LE(line.size(), 100u) << line;
+    }
   EXPECT_NE(ran.out.find("not covered: "), std::string::npos) << ran.out;  // the example offers no merge
 }
 
 TEST_F(Command, a_violation_exits_1_and_its_report_stands_in_order_and_replays) {
-  const Ran ran = attest("verify --kernel " BROKEN_TEN ":no_rescale --properties '^matches_reference$' --cases 200 --report out");
+  const Ran ran = attest("verify --kernel " MUTANTS ":no_rescale --properties '^matches_reference$' --cases 200 --report out");
   ASSERT_EQ(ran.exit, 1) << ran.out << ran.err;
   size_t at = 0;
-  for (const char* part : {"FAILURE: incorrect, property matches_reference", "signature: matches_reference/", "elements over their bound", "error / bound",
+  for (const char* part : {"FAILURE: incorrect, property matches_reference", "signature: matches_reference/", "diagnosis:", "elements over their bound", "error / bound",
                            "err/bound         ulp", "shrunk case", "replay: attest replay ", "environment:", "again: ", "verdict: "}) {
     const size_t found = ran.out.find(part, at);
     ASSERT_NE(found, std::string::npos) << part << " is missing or out of order in\n" << ran.out;
@@ -239,7 +243,7 @@ TEST_F(Command, a_violation_exits_1_and_its_report_stands_in_order_and_replays) 
 
 TEST_F(Command, json_on_stdout_is_json_alone) {
   for (const std::string command : {"verify --kernel host --cases 40 --json -", "verify --kernel " EXAMPLE " --cases 40 --json -",
-                                    "verify --kernel " BROKEN_TEN ":no_maximum_subtracted --properties matches_reference --cases 100 --json -"}) {
+                                    "verify --kernel " MUTANTS ":no_maximum_subtracted --properties matches_reference --cases 100 --json -"}) {
     const Ran ran = attest(command);
     json all;
     ASSERT_NO_THROW(all = json::parse(ran.out)) << ran.out;
@@ -302,7 +306,7 @@ TEST_F(Command, the_shards_together_are_the_whole) {
 }
 
 TEST_F(Command, exact_judging_gives_the_same_verdicts) {
-  const std::string run = "verify --kernel host --properties 'masks_combine|empty_rows' --cases 20 --json - ";
+  const std::string run = "verify --kernel host --properties 'masks_combine|empty_rows' --cases 6 --json - ";
   const json fast = figures(attest(run)), exact = figures(attest(run + "--exact"));
   EXPECT_EQ(fast["violations"], exact["violations"]);
   EXPECT_EQ(fast["rows"], exact["rows"]);
@@ -313,6 +317,12 @@ TEST_F(Command, time_ends_a_run) {
   const Ran ran = attest("verify --kernel host --properties '^repeat_call$' --time 0.2s");
   EXPECT_TRUE(ran.exit == 0 || ran.exit == 4) << ran.out << ran.err;
   EXPECT_NE(ran.out.find("--time 0.2s"), std::string::npos) << ran.out;
+}
+
+TEST_F(Command, of_an_option_given_twice_the_last_counts) {
+  const Ran ran = attest("verify --kernel host --seed 1 --seed 5 --dry-run");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_NE(ran.out.find("--seed 5"), std::string::npos) << ran.out;
 }
 
 TEST_F(Command, list_and_dry_run_run_nothing) {
@@ -360,15 +370,141 @@ TEST_F(Command, show_prints_the_state_after_each_block) {
   EXPECT_EQ(attest("show case.json --kernel host --row 0,0,0").exit, 0);
 }
 
+// One unit of the last digit of a decimal: 0.001 for "1.368".
+double last_digit(const std::string& decimal) {
+  const size_t point = decimal.find('.');
+  return point == std::string::npos ? 1 : std::pow(10.0, -static_cast<double>(decimal.size() - point - 1));
+}
+
+TEST_F(Command, show_prints_the_numbers_of_the_texts_after_each_block) {
+  for (const std::string name : {"attention_two_blocks_max_first", "attention_two_blocks_max_second", "softmax_two_blocks_max_first", "softmax_two_blocks_max_second"}) {
+    const std::string path = std::string(ATTEST_SOURCE_DIR) + "/corpus/seeds/" + name + ".json";
+    const Ran ran = attest("show --kernel host '" + path + "'");
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    int64_t stated_lines = 0;
+    std::istringstream lines(ran.out);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::vector<std::string> word;
+      for (std::string w; words >> w;) word.push_back(w);
+      const auto quantity = std::find_if(word.begin(), word.end(), [](const std::string& w) { return w == "m" || w == "l" || w == "scale"; });
+      if (quantity == word.end() || word.end() - quantity != 4) continue;
+      ++stated_lines;
+      const double stated = std::stod(quantity[3]), unit = last_digit(quantity[3]);
+      EXPECT_NEAR(std::stod(quantity[1]), stated, unit) << name << ": " << line;
+      EXPECT_NEAR(std::stod(quantity[2]), stated, unit) << name << ": " << line;
+    }
+    int64_t stated = 0;
+    const std::optional<Expected> expected = read_case(path).expected;
+    ASSERT_TRUE(expected) << name;
+    for (const ExpectedState& state : expected->states) stated += !state.m.empty() + !state.l.empty() + !state.scale.empty();
+    EXPECT_GE(stated, 4) << name;
+    EXPECT_EQ(stated_lines, stated) << ran.out;
+  }
+}
+
 TEST_F(Command, show_of_a_kernel_without_trace_shows_the_reference) {
-  write("case.json", kCase);
-  std::string plain = kCase;
-  plain.replace(plain.find(", \"choice\": {\"tile_keys\": 2}"), std::string(", \"choice\": {\"tile_keys\": 2}").size(), "");
-  write("plain.json", plain);
+  write("plain.json", R"({"attest_case": 1, "type": "f32", "scale": 1, "q": [[1, 0]], "k": [[1, 0], [2, 0], [5, 0], [3, 0]],
+    "values": [[1, 0], [0, 1], [1, 1], [0, 0]]})");
   const Ran ran = attest("show plain.json --kernel " EXAMPLE);
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.err;
   EXPECT_NE(ran.out.find("no trace"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("1.203438"), std::string::npos) << ran.out;
+}
+
+// A copy of attest in a folder where shell scripts stand for fuzz targets.
+class Fuzz : public Command {
+ protected:
+  void SetUp() override {
+    Command::SetUp();
+    fs::create_directories(folder_ / "bin");
+    fs::copy_file(ATTEST, folder_ / "bin/attest");
+  }
+  void target(const std::string& name, const std::string& script) const {
+    const fs::path path = folder_ / "bin" / name;
+    std::ofstream(path) << "#!/bin/sh\nfor word; do case $word in -artifact_prefix=*) inputs=${word#-artifact_prefix=};; esac; done\n" << script;
+    fs::permissions(path, fs::perms::owner_all);
+  }
+  Ran fuzz(const std::string& arguments) const {
+    const std::string line = "cd '" + folder_.string() + "' && ./bin/attest fuzz " + arguments + " > out.txt 2> err.txt < /dev/null";
+    const int status = std::system(line.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(folder_ / "out.txt"), contents(folder_ / "err.txt")};
+  }
+};
+
+TEST_F(Fuzz, without_targets_one_line_names_the_packages_and_the_preset) {
+  const Ran ran = fuzz("");
+  EXPECT_EQ(ran.exit, 4);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(ran.error_lines(), 1) << ran.err;
+  for (const char* part : {"clang-19", "libclang-rt-19-dev", "preset 'fuzz'"}) EXPECT_NE(ran.err.find(part), std::string::npos) << ran.err;
+}
+
+TEST_F(Fuzz, a_target_that_finds_nothing_holds) {
+  target("fuzz_quiet", "echo; echo '#12 DONE cov: 3'; sleep 1\n");
+  const Ran ran = fuzz("--time 1s");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_NE(ran.out.find("fuzz_quiet: no finding, #12 DONE cov: 3"), std::string::npos) << ran.out;
+}
+
+TEST_F(Fuzz, a_saved_violation_is_told_with_its_replay_line_and_the_time_is_used_up) {
+  target("fuzz_finds", "if [ -e $ATTEST_FINDINGS/a.json ]; then sleep 1; exit 0; fi\n"
+                       "echo '{}' > $ATTEST_FINDINGS/a.json\n"
+                       "echo 'attest: O is wrong' >&2; echo '  replay: attest replay findings/a.json --kernel host' >&2; echo noise >&2; exit 77\n");
+  const Ran ran = fuzz("--time 3s");
+  EXPECT_EQ(ran.exit, 1) << ran.err;
+  EXPECT_NE(ran.out.find("fuzz_finds: found a.json\nattest: O is wrong\n  replay: attest replay findings/a.json --kernel host\n"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("noise"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("found", ran.out.find("found") + 1), std::string::npos) << ran.out;
+}
+
+TEST_F(Fuzz, a_crash_is_given_back_to_its_target_to_be_shrunk) {
+  target("fuzz_crashes", "if [ \"$1\" = --keep-crash ]; then echo \"attest: kept $2 in $3\"; exit 0; fi\n"
+                         "echo x > ${inputs}crash-1; echo \"Test unit written to ${inputs}crash-1\"; exit 77\n");
+  const Ran ran = fuzz("--time 1m");
+  EXPECT_EQ(ran.exit, 3) << ran.err;
+  EXPECT_NE(ran.out.find("attest: kept findings/inputs/crash-1 in findings"), std::string::npos) << ran.out;
+}
+
+TEST_F(Fuzz, a_target_that_cannot_start_is_not_taken_for_a_pass) {
+  target("fuzz_broken", "exit 1\n");
+  EXPECT_EQ(fuzz("--time 1s").exit, 5);
+}
+
+TEST_F(Command, diagnose_argues_from_let_to_however) {
+  const std::string file = std::string(ATTEST_SOURCE_DIR) + "/corpus/seeds/maximum_rises_every_block.json";
+  const Ran right = attest("diagnose " + file + " --kernel host");
+  EXPECT_EQ(right.exit, 0) << right.out << right.err;
+  EXPECT_NE(right.out.find("are what the contract asks for"), std::string::npos) << right.out;
+  for (const char* how : {"", " --no-trace"}) {
+    const Ran wrong = attest("diagnose " + file + " --kernel " MUTANTS ":only_l_rescaled" + how);
+    EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.err;
+    size_t at = 0;
+    for (const char* part : {"rescale_of_o_missing", "Let the kernel be one that", "Then ", "However, the contract gives"}) {
+      const size_t found = wrong.out.find(part, at);
+      ASSERT_NE(found, std::string::npos) << part << " is missing or out of order in\n" << wrong.out;
+      at = found;
+    }
+  }
+  expect_refused("diagnose missing.json", 2, "missing.json");
+}
+
+TEST_F(Command, shrink_keeps_the_signature_and_writes_what_replays) {
+  const std::string file = std::string(ATTEST_SOURCE_DIR) + "/corpus/seeds/maximum_rises_every_block.json", kernel = " --kernel " MUTANTS ":no_rescale";
+  const Ran ran = attest("shrink " + file + kernel + " -o small.json --gtest small_test.cpp");
+  ASSERT_EQ(ran.exit, 1) << ran.out << ran.err;
+  const Case small = read_case((folder_ / "small.json").string());
+  EXPECT_LE(small.problem.shape.nk, 4);
+  EXPECT_NE(ran.out.find("signature: " + small.signature), std::string::npos) << ran.out;
+  const Ran again = attest("replay small.json" + kernel);
+  EXPECT_EQ(again.exit, 1) << again.out;
+  EXPECT_NE(again.out.find("signature: " + small.signature), std::string::npos) << again.out;
+  EXPECT_EQ(attest("replay small.json --kernel host").exit, 0);
+  const std::string source = contents(folder_ / "small_test.cpp");
+  EXPECT_NE(source.find("TEST(attest, "), std::string::npos);
+  EXPECT_NE(source.find("no_rescale"), std::string::npos);
+  EXPECT_EQ(attest("shrink " + file + " --kernel host -o none.json").exit, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "none.json"));
 }
 
 TEST_F(Command, the_self_test_passes_in_under_a_second) {
@@ -381,11 +517,10 @@ TEST_F(Command, the_self_test_passes_in_under_a_second) {
 }
 
 TEST_F(Command, every_help_text_names_every_exit_code_once) {
-  for (const char* command : {"", "kernels", "verify", "replay", "show", "convert", "selftest"}) {
+  for (const char* command : {"", "kernels", "verify", "replay", "show", "convert", "fuzz", "selftest"}) {
     const Ran ran = attest(std::string(command) + " --help");
     EXPECT_EQ(ran.exit, 0) << command;
     for (const char code : std::string("012345")) {
-      if (code == '\0') continue;
       const std::string line = std::string("\n  ") + code + "  ";
       const size_t first = ran.out.find(line);
       EXPECT_NE(first, std::string::npos) << command << " lacks exit code " << code;
@@ -399,13 +534,16 @@ TEST_F(Command, the_documents_give_the_exit_codes_and_options_of_the_help_texts)
   const std::string help = attest("--help").out;
   std::istringstream lines(help.substr(help.find("Exit codes:")));
   for (std::string line; std::getline(lines, line);)
-    if (line.size() > 5 && line[0] == ' ') EXPECT_NE(document.find("| " + line.substr(2, 1) + " | " + line.substr(5) + " |"), std::string::npos) << line;
-  for (const char* command : {"kernels", "verify", "replay", "show", "convert", "selftest"}) {
+    if (line.size() > 5 && line[0] == ' ') {
+      EXPECT_NE(document.find("| " + line.substr(2, 1) + " | " + line.substr(5) + " |"), std::string::npos) << line;
+    }
+  for (const char* command : {"kernels", "verify", "replay", "show", "diagnose", "shrink", "convert", "fuzz", "selftest"}) {
     EXPECT_NE(document.find("attest " + std::string(command)), std::string::npos) << command;
     std::istringstream words(attest(std::string(command) + " --help").out);
     for (std::string word; words >> word;)
-      if (word.rfind("--", 0) == 0 && word.size() > 2 && std::isalpha(static_cast<unsigned char>(word[2])))
+      if (word.rfind("--", 0) == 0 && word.size() > 2 && std::isalpha(static_cast<unsigned char>(word[2]))) {
         EXPECT_NE(document.find("`" + word), std::string::npos) << command << " " << word;
+      }
   }
 }
 

@@ -35,25 +35,23 @@ uint64_t workspace_bytes(const attest_args* args) {
 
 uint64_t trace_capacity(const attest_args* args) { return trace_records(call_of(*args)); }
 
+// Within what every launch may have: raising a function's limit would change it for other threads' launches, too.
+constexpr size_t kSharedByDefault = 48 * 1024;
+constexpr size_t shared_bytes(int64_t tile) { return static_cast<size_t>(plain::kWarpsPerBlock * (tile + (tile + 1) / 2)) * sizeof(double); }
+static_assert(shared_bytes(kLargestTile) <= kSharedByDefault);
+
 template <class Sum>
 void launch(const Call& c, uint8_t* states, cudaStream_t stream) {
   constexpr int kThreads = plain::kWarp * plain::kWarpsPerBlock;
-  const size_t shared = static_cast<size_t>(plain::kWarpsPerBlock * (c.tile + (c.tile + 1) / 2)) * sizeof(double);
+  const size_t shared = shared_bytes(c.tile);
   const auto blocks = [](int64_t warps) {
     return static_cast<unsigned>(std::clamp<int64_t>((warps + plain::kWarpsPerBlock - 1) / plain::kWarpsPerBlock, 1, 1 << 20));
   };
-  const auto allow = [&](auto* kernel) { cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)); };
   const int64_t rows = c.batches * c.heads * c.rows;
-  const auto run = [&](auto* kernel) {
-    allow(kernel);
-    kernel<<<blocks(rows * c.splits), kThreads, shared, stream>>>(c, states);
-  };
-  if (c.trace.records != nullptr) run(plain::attend<Sum, true>);
-  else run(plain::attend<Sum, false>);
-  if (c.splits > 1) {
-    allow(plain::merge_splits<Sum>);
-    plain::merge_splits<Sum><<<blocks(rows), kThreads, shared, stream>>>(c, states);
-  }
+  if (c.trace.records != nullptr) plain::attend<Sum, true><<<blocks(rows * c.splits), kThreads, shared, stream>>>(c, states);
+  else plain::attend<Sum, false><<<blocks(rows * c.splits), kThreads, shared, stream>>>(c, states);
+  // A failed launch left no states to merge.
+  if (c.splits > 1 && cudaPeekAtLastError() == cudaSuccess) plain::merge_splits<Sum><<<blocks(rows), kThreads, shared, stream>>>(c, states);
 }
 
 attest_status finished(char* message, size_t size) {

@@ -4,6 +4,6 @@
 
 namespace attest {
 
-const attest_kernel* host_kernel() { return host::host_kernel_table<Recurrence>("host"); }
+const attest_kernel* host_kernel() { return host::host_kernel_table<host::HostSteps>("host"); }
 
 }  // namespace attest

@@ -1,11 +1,11 @@
 // host_kernel.h: attention on the CPU, the twin that the CUDA kernels are held against and that has everything in the
-// contract. A template over the steps of the recurrence (kernel/recurrence.h): tests replace a step by deriving from
-// Recurrence and hiding it.
+// contract. A template over its steps, those of the recurrence (kernel/recurrence.h) and HostSteps below: a kernel of
+// another convention, or a test, derives from HostSteps and hides a step.
 //
 // Sums: scores in f32 lanes for f16 and in double for the types whose products leave f32; l in f32; O in f32 where P has 16 bits and in
 // double where P is kept in f32. A column of O that overflows f32 although its result fits is summed again in double.
 // Not written for speed on large problems; for many small ones it is quick. Reentrant.
-// Example: const attest_kernel* table = host_kernel_table<Recurrence>("host");
+// Example: const attest_kernel* table = host_kernel_table<HostSteps>("host");
 #pragma once
 
 #include <cmath>
@@ -33,6 +33,30 @@ inline Scratch& scratch() {
   thread_local Scratch s;
   return s;
 }
+
+// What the recurrence leaves open: where numbers are rounded, how sums are taken, how states meet.
+struct HostSteps : Recurrence {
+  // A tile or state of this maximum has no visible key: it is left out.
+  static bool is_empty(double maximum) { return maximum == kMinusInfinity; }
+
+  // P as P V reads it.
+  static float round_weight(float p, int32_t type) {
+    return type == ATTEST_BF16 ? numbers::from_bf16(numbers::to_bf16(p)) : type == ATTEST_F16 ? numbers::from_f16(numbers::to_f16(p)) : p;
+  }
+  // l with one key more: P before its rounding.
+  static float add_weight(float l, float p, float /*rounded*/) { return l + p; }
+  // O with one key more.
+  template <class Sum>
+  static void add_value(Sum* o, Sum p, const float* v, int64_t dv) {
+    host::add_value(o, p, v, dv);
+  }
+
+  // What two states are multiplied by when they are brought to the maximum m of both.
+  struct MergeFactors {
+    float a, b;
+  };
+  static MergeFactors merge_factors(double m_a, double m_b, double m) { return {rescale(m_a, m), rescale(m_b, m)}; }
+};
 
 template <class Steps>
 class HostKernel {
@@ -64,7 +88,7 @@ class HostKernel {
     for (int64_t row = 0; row < ao.extent[0]; ++row) {
       const double la = al.value(row * al.stride[0]), lb = bl.value(row * bl.stride[0]);
       const double m = Steps::maximum(la, lb);
-      const float wa = Steps::rescale(la, m), wb = Steps::rescale(lb, m);
+      const auto [wa, wb] = Steps::merge_factors(la, lb, m);
       const float l = wa + wb;
       for (int64_t d = 0; d < ao.extent[1]; ++d) {
         // A state without keys adds nothing, whatever its O holds.
@@ -149,7 +173,7 @@ class HostKernel {
       }
       part.assign(width, Sum{0});
       const Softmax other = attend_split(b, h, row, split, part.data(), trace);
-      if (other.m == Recurrence::kMinusInfinity) continue;
+      if (Steps::is_empty(other.m)) continue;
       merge_states(state, o.data(), other, part.data());
     }
     if (c_.sink != nullptr && c_.sink[h] != Recurrence::kMinusInfinity) {
@@ -162,10 +186,9 @@ class HostKernel {
   template <class Sum>
   void merge_states(Softmax& a, Sum* o, const Softmax& b, const Sum* other) const {
     const double m = Steps::new_maximum(a.m, b.m);
-    const float l_a = Steps::rescale_l(a.m, m), l_b = Steps::rescale_l(b.m, m);
-    const float o_a = Steps::rescale_o(a.m, m), o_b = Steps::rescale_o(b.m, m);
-    a.l = a.l * l_a + b.l * l_b;
-    for (int64_t d = 0; d < c_.dv; ++d) o[d] = o[d] * o_a + other[d] * o_b;
+    const auto [wa, wb] = Steps::merge_factors(a.m, b.m, m);
+    a.l = a.l * wa + b.l * wb;
+    for (int64_t d = 0; d < c_.dv; ++d) o[d] = o[d] * wa + other[d] * wb;
     a.m = m;
   }
 
@@ -182,7 +205,7 @@ class HostKernel {
       const int64_t first = begin + tile * c_.tile;
       const int64_t last = first + c_.tile < end ? first + c_.tile : end;
       const double tile_maximum = score_tile(b, h, row, first, last, range);
-      if (tile_maximum == Recurrence::kMinusInfinity) continue;  // fully masked: nothing changes
+      if (Steps::is_empty(tile_maximum)) continue;
 
       const double m_new = Steps::new_maximum(state.m, tile_maximum);
       const float factor = Steps::rescale_l(state.m, m_new);
@@ -191,7 +214,7 @@ class HostKernel {
       state.l += weigh_tile(last - first, m_new);
       for (int64_t j = first; j < last; ++j)
         if (!Steps::is_masked(s_.score[static_cast<size_t>(j - first)]))
-          add_value(o, static_cast<Sum>(s_.weight[static_cast<size_t>(j - first)]), s_.v.data() + j * c_.dv, c_.dv);
+          Steps::add_value(o, static_cast<Sum>(s_.weight[static_cast<size_t>(j - first)]), s_.v.data() + j * c_.dv, c_.dv);
       state.m = m_new;
       if (trace && c_.trace.records != nullptr) record(b, h, row, split, sequence++, first, last, state, factor);
     }
@@ -219,15 +242,14 @@ class HostKernel {
     return maximum;
   }
 
-  // P of n keys, rounded to its type; returns the sum of the unrounded.
+  // P of n keys, rounded to its type; returns what they add to l.
   float weigh_tile(int64_t n, double m) {
     float sum = 0;
     for (int64_t j = 0; j < n; ++j) {
       const float p = Steps::weight(s_.score[static_cast<size_t>(j)], m);
-      sum += p;
-      s_.weight[static_cast<size_t>(j)] = c_.p_type == ATTEST_BF16 ? numbers::from_bf16(numbers::to_bf16(p))
-                                          : c_.p_type == ATTEST_F16 ? numbers::from_f16(numbers::to_f16(p))
-                                                                    : p;
+      const float rounded = Steps::round_weight(p, c_.p_type);
+      sum = Steps::add_weight(sum, p, rounded);
+      s_.weight[static_cast<size_t>(j)] = rounded;
     }
     return sum;
   }

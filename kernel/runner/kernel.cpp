@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -12,6 +13,16 @@
 
 #include "kernel/host/host.h"
 #include "kernel/runner/memory.h"
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ATTEST_ADDRESS_SANITIZER 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define ATTEST_ADDRESS_SANITIZER 1
+#endif
+#if ATTEST_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#endif
 #if ATTEST_HAVE_CUDA
 #include "kernel/cuda/cuda.h"
 #endif
@@ -59,11 +70,41 @@ struct Plan {
     size_t begin = 0, bytes = 0;
   };
   size_t size = kGuard;
+  std::array<Region, 12> regions;  // those added, in ascending order
+  size_t count = 0;
   Region add(size_t bytes) {
     Region r{(size + kAlign - 1) / kAlign * kAlign, bytes};
     size = r.begin + bytes + kGuard;
+    regions[count++] = r;
     return r;
   }
+};
+
+// Under AddressSanitizer a kernel on the CPU that was compiled with it may not even read the guard bands. They are open
+// again when this ends.
+class ClosedGuards {
+ public:
+  ClosedGuards([[maybe_unused]] const Plan& plan, [[maybe_unused]] uint8_t* base) {
+#if ATTEST_ADDRESS_SANITIZER
+    base_ = base;
+    size_ = plan.size;
+    size_t open = 0;  // end of the last region
+    for (size_t n = 0; n < plan.count; ++n) {
+      ASAN_POISON_MEMORY_REGION(base + open, plan.regions[n].begin - open);
+      open = plan.regions[n].begin + plan.regions[n].bytes;
+    }
+    ASAN_POISON_MEMORY_REGION(base + open, plan.size - open);
+#endif
+  }
+  ClosedGuards(const ClosedGuards&) = delete;
+  ClosedGuards& operator=(const ClosedGuards&) = delete;
+#if ATTEST_ADDRESS_SANITIZER
+  ~ClosedGuards() { ASAN_UNPOISON_MEMORY_REGION(base_, size_); }
+
+ private:
+  uint8_t* base_ = nullptr;
+  size_t size_ = 0;
+#endif
 };
 
 struct Regions {
@@ -150,12 +191,29 @@ std::string outside_features(const Problem& p, const attest_kernel& t) {
   return "";
 }
 
+// f(index of the first element) for every row of extent[3] elements, which lie side by side.
 template <class F>
-void for_each_index(const Layout& l, F f) {
+void for_each_row(const Layout& l, F f) {
   for (int64_t a = 0; a < l.extent[0]; ++a)
     for (int64_t b = 0; b < l.extent[1]; ++b)
-      for (int64_t c = 0; c < l.extent[2]; ++c)
-        for (int64_t d = 0; d < l.extent[3]; ++d) f(l.at(a, b, c, d));
+      for (int64_t c = 0; c < l.extent[2]; ++c) f(l.at(a, b, c, 0));
+}
+
+// Appends `count` elements to `values`.
+void read_elements(const uint8_t* from, DType type, int64_t count, std::vector<double>& values) {
+  if (type == DType::f32) {
+    for (int64_t n = 0; n < count; ++n) {
+      float x;
+      std::memcpy(&x, from + 4 * n, 4);
+      values.push_back(static_cast<double>(x));
+    }
+    return;
+  }
+  for (int64_t n = 0; n < count; ++n) {
+    uint16_t u;
+    std::memcpy(&u, from + 2 * n, 2);
+    values.push_back(type == DType::f16 ? static_cast<double>(f16_to_float(u)) : static_cast<double>(bf16_to_float(u)));
+  }
 }
 
 }  // namespace
@@ -305,11 +363,23 @@ std::string Kernel::refuses(const Problem& problem) const {
 
 Observation Kernel::run(const Problem& p, const RunOptions& options) const {
   Observation seen;
+  run(p, options, seen);
+  return seen;
+}
+
+void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen) const {
   const attest_kernel& t = table();
+  seen.status = RunStatus::ok;
+  seen.traced = false;
+  seen.seconds = 0;
+  for (std::string* text : {&seen.message, &seen.overrun, &seen.unwritten, &seen.input_change, &seen.path}) text->clear();
+  seen.o.clear();
+  seen.lse.clear();
+  seen.trace.clear();
   if (std::string why = refuses(p); !why.empty()) {
     seen.status = RunStatus::unsupported;
     seen.message = why;
-    return seen;
+    return;
   }
   const Shape& s = p.shape;
   const bool want_lse = options.want_lse && has(ATTEST_LSE);
@@ -363,11 +433,6 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
     if (p.sink) put(r.sink, p.sink->data());
     if (want_trace) std::memset(before.data() + r.count.begin, 0, 8);
 
-    const auto element = [&](const std::vector<uint8_t>& image, const Plan::Region& region, DType type, int64_t index) {
-      uint32_t u = 0;
-      std::memcpy(&u, image.data() + region.begin + static_cast<size_t>(index * size_of(type)), static_cast<size_t>(size_of(type)));
-      return u;
-    };
     // Runs once with outputs filled with `poison`; false where the kernel did not finish.
     const auto run_once = [&](uint8_t poison) {
       std::memset(before.data() + r.o.begin, poison, r.o.bytes);
@@ -380,6 +445,8 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
       {
         std::unique_lock lock(impl_->serial, std::defer_lock);
         if (t.reentrant == 0) lock.lock();
+        std::optional<ClosedGuards> closed;
+        if (t.device == kDLCPU) closed.emplace(plan, base);
         status = t.forward(&a.args, arena->stream(), message, sizeof message);
         arena->synchronise();
       }
@@ -397,16 +464,16 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
     // Elements that still hold the poison: "o: element 5 of its buffer".
     const auto still_poison = [&](uint8_t poison) {
       std::string where;
-      uint32_t pattern;
-      std::memset(&pattern, poison, 4);
-      const auto look = [&](const char* name, const Plan::Region& region, const Layout& l, DType type) {
-        const uint32_t expected = size_of(type) == 4 ? pattern : pattern & 0xFFFF;
-        for_each_index(l, [&](int64_t index) {
-          if (where.empty() && element(after, region, type, index) == expected) where = std::string(name) + ": element " + std::to_string(index) + " of its buffer was not written";
+      const auto look = [&](const char* name, const Plan::Region& region, const Layout& l, int64_t bytes) {
+        for_each_row(l, [&](int64_t index) {
+          const uint8_t* row = after.data() + region.begin + static_cast<size_t>(index * bytes);
+          for (int64_t n = 0; n < l.extent[3] && where.empty(); ++n)
+            if (row[n * bytes] == poison && std::all_of(row + n * bytes, row + (n + 1) * bytes, [&](uint8_t byte) { return byte == poison; }))
+              where = std::string(name) + ": element " + std::to_string(index + n) + " of its buffer was not written";
         });
       };
-      look("o", r.o, p.o, p.type);
-      if (want_lse) look("lse", r.lse, p.lse, DType::f32);
+      look("o", r.o, p.o, size_of(p.type));
+      if (want_lse) look("lse", r.lse, p.lse, 4);
       return where;
     };
 
@@ -419,10 +486,15 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
     }
     if (finished) {
       seen.o.reserve(static_cast<size_t>(s.rows() * s.dv));
-      for_each_index(p.o, [&](int64_t index) { seen.o.push_back(to_double(p.type, element(after, r.o, p.type, index))); });
+      const auto read = [&](const Plan::Region& region, const Layout& l, DType type, std::vector<double>& values) {
+        for_each_row(l, [&](int64_t index) {
+          read_elements(after.data() + region.begin + static_cast<size_t>(index * size_of(type)), type, l.extent[3], values);
+        });
+      };
+      read(r.o, p.o, p.type, seen.o);
       if (want_lse) {
         seen.lse.reserve(static_cast<size_t>(s.rows()));
-        for_each_index(p.lse, [&](int64_t index) { seen.lse.push_back(to_double(DType::f32, element(after, r.lse, DType::f32, index))); });
+        read(r.lse, p.lse, DType::f32, seen.lse);
       }
       if (want_trace) {
         uint64_t count = 0;
@@ -441,17 +513,18 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
       if (options.check_memory) {
         // Put back what may change; then nothing may differ.
         const auto restore = [&](size_t begin, size_t bytes) { std::memcpy(after.data() + begin, before.data() + begin, bytes); };
-        const auto element_bytes = [&](const Plan::Region& region, const Layout& l, int64_t size) {
-          for_each_index(l, [&](int64_t index) { restore(region.begin + static_cast<size_t>(index * size), static_cast<size_t>(size)); });
+        const auto restore_rows = [&](const Plan::Region& region, const Layout& l, int64_t size) {
+          for_each_row(l, [&](int64_t index) { restore(region.begin + static_cast<size_t>(index * size), static_cast<size_t>(l.extent[3] * size)); });
         };
-        element_bytes(r.o, p.o, size_of(p.type));
-        if (want_lse) element_bytes(r.lse, p.lse, 4);
+        restore_rows(r.o, p.o, size_of(p.type));
+        if (want_lse) restore_rows(r.lse, p.lse, 4);
         restore(r.workspace.begin, r.workspace.bytes);
         if (want_trace) {
           restore(r.records.begin, r.records.bytes);
           restore(r.count.begin, r.count.bytes);
         }
-        if (const auto at = std::mismatch(before.begin(), before.end(), after.begin()); at.first != before.end()) {
+        if (std::memcmp(before.data(), after.data(), before.size()) != 0) {
+          const auto at = std::mismatch(before.begin(), before.end(), after.begin());
           const auto byte = static_cast<size_t>(at.first - before.begin());
           const std::pair<const char*, Plan::Region> inputs[] = {{"q", r.q}, {"k", r.k}, {"v", r.v}, {"key_lengths", r.lengths}, {"mask", r.mask}, {"bias", r.bias}, {"sink", r.sink}};
           for (const auto& [name, region] : inputs)
@@ -476,7 +549,6 @@ Observation Kernel::run(const Problem& p, const RunOptions& options) const {
     seen.status = RunStatus::failed;
     seen.message = "out of memory for a problem of " + std::to_string(plan.size) + " bytes";
   }
-  return seen;
 }
 
 Merged Kernel::merge(const PartialStates& a, const PartialStates& b) const {

@@ -66,6 +66,8 @@ class Kernel {
   // Empty if the kernel takes this problem, otherwise its reason.
   std::string refuses(const Problem& problem) const;
   Observation run(const Problem& problem, const RunOptions& options = {}) const;
+  // The same into `seen`, whose memory is used again.
+  void run(const Problem& problem, const RunOptions& options, Observation& seen) const;
   // merge(a, b) in the kernel's memory. Both have the same rows and width.
   Merged merge(const PartialStates& a, const PartialStates& b) const;
 

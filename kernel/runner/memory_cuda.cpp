@@ -57,7 +57,7 @@ std::unique_ptr<Arena> cuda_arena(std::string& why) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
-    why = status != cudaSuccess ? cudaGetErrorString(status) : "no CUDA device";
+    why = std::string("none was found") + (status != cudaSuccess ? std::string(" (") + cudaGetErrorString(status) + ")" : "");
     return nullptr;
   }
   try {

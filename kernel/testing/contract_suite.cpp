@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <thread>
 #include <tuple>
 #include <variant>
 
@@ -71,6 +72,42 @@ TEST(Contract, StaysWithinTheProvenBound) {
     const Verdict v = judge(p, run(p), {.numerics = kernel().numerics(p, Contract::strict)});
     ASSERT_TRUE(v.ok()) << "seed " << seed << ": " << v.detail;
   }
+}
+
+TEST(Contract, LargeShapesStayWithinTheProvenBound) {
+  Judge judge;
+  Random random(77);
+  for (DType type : kAllDTypes)
+    for (const auto& [width, keys, tile, splits] : {std::tuple<int64_t, int64_t, int64_t, int32_t>{256, 1100, 0, 1}, {255, 2100, 1024, 2}, {1, 5000, 100, 7}, {33, 700, 1, 3}}) {
+      Shape s;
+      s.hq = 2;
+      s.nq = 3;
+      s.nk = keys;
+      s.d = width;
+      s.dv = 257 - width;
+      Problem p = Problem::make(s, type);
+      for (Tensor* t : {&p.q, &p.k, &p.v})
+        for (int64_t n = 0; n < t->layout.count(); ++n) t->set_bits(n, from_double(type, random.uniform(-2, 2)));
+      p.causal = true;
+      p.choice.tile_keys = tile;
+      p.choice.splits = splits;
+      const Verdict v = judge(p, run(p), {.numerics = kernel().numerics(p, Contract::strict)});
+      EXPECT_TRUE(v.ok()) << name_of(type) << " width " << width << ": " << v.detail;
+    }
+}
+
+TEST(Contract, ManyRowsAreAllComputed) {
+  Shape s;
+  s.b = 3;
+  s.hq = 4;
+  s.hk = 2;
+  s.nq = 700;
+  s.nk = 5;
+  Problem p = Problem::make(s, DType::f16);
+  Random random(78);
+  for (Tensor* t : {&p.q, &p.k, &p.v})
+    for (int64_t n = 0; n < t->layout.count(); ++n) t->set_bits(n, from_double(DType::f16, random.uniform(-2, 2)));
+  EXPECT_EQ(testing::first_difference(p, run(p), testing::direct_attention(p)), "");
 }
 
 TEST(Contract, MaskedKeysContributeNothingWhateverTheyHold) {
@@ -271,6 +308,41 @@ TEST(Contract, RowsKeepTheirBitsWhateverStandsBesideThem) {
     for (size_t n = 0; n < before.o.size(); ++n)
       EXPECT_TRUE(static_cast<int64_t>(n) / p.shape.dv % p.shape.nq == p.shape.nq - 1 || same_value(before.o[n], after.o[n])) << "seed " << seed;
   }
+}
+
+TEST(Contract, CallsFromSeveralThreadsHaveTheBitsOfCallsOneByOne) {
+  // Large and small tiles side by side: what one call sets up must not reach another.
+  std::vector<Problem> problems;
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    Random random(seed);
+    Problem p = testing::random_problem(random);
+    if (seed % 2 == 0) {
+      p = Problem::make({.nq = 3, .nk = 1100, .d = 8, .dv = 8}, kAllDTypes[seed / 2 % 3]);
+      for (Tensor* t : {&p.q, &p.k, &p.v})
+        for (int64_t n = 0; n < t->layout.count(); ++n) t->set_bits(n, from_double(p.type, random.uniform(-1, 1)));
+      p.choice.tile_keys = 1024;
+      p.choice.splits = seed % 4 == 0 ? 2 : 0;
+    }
+    problems.push_back(p);
+  }
+  std::vector<Observation> alone;
+  for (const Problem& p : problems) alone.push_back(run(p));
+  std::vector<std::vector<Observation>> seen(8, std::vector<Observation>(problems.size()));
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < seen.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 20; ++round)
+        for (size_t n = 0; n < problems.size(); ++n) {
+          const size_t at = (n + t) % problems.size();
+          if (seen[t][at].message.empty()) seen[t][at] = kernel().run(problems[at]);
+        }
+    });
+  for (std::thread& t : threads) t.join();
+  for (const auto& results : seen)
+    for (size_t n = 0; n < problems.size(); ++n) {
+      ASSERT_EQ(results[n].status, RunStatus::ok) << n << ": " << results[n].message;
+      expect_same_bits(results[n], alone[n]);
+    }
 }
 
 TEST(Contract, TheTraceFollowsTheRecurrenceAndChangesNoBit) {

@@ -139,7 +139,8 @@ Problem random_problem(Random& random) {
     p.mask = std::move(mask);
   }
   if (random.chance(30)) {
-    p.bias = scattered_tensor(random, random.chance(50) ? DType::f32 : type, broadcast(random, {s.b, s.hq, s.nq, s.nk}));
+    const DType bias_type = random.chance(50) ? DType::f32 : type;  // one draw at a time: arguments have no order
+    p.bias = scattered_tensor(random, bias_type, broadcast(random, {s.b, s.hq, s.nq, s.nk}));
     fill(random, *p.bias, -2, 2);
     const Layout& l = p.bias->layout;
     for (int64_t j = 0; j < l.extent[3] && l.count() > 0; ++j)

@@ -28,21 +28,7 @@ Choices Choices::bytes(std::span<const uint8_t> data) {
   return c;
 }
 
-uint64_t Choices::next() {
-  const uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
-  const uint64_t t = state_[1] << 17;
-  state_[2] ^= state_[0];
-  state_[3] ^= state_[1];
-  state_[1] ^= state_[2];
-  state_[0] ^= state_[3];
-  state_[2] ^= t;
-  state_[3] = std::rotl(state_[3], 45);
-  return result;
-}
-
-uint64_t Choices::bits(int n) {
-  if (n == 0) return 0;
-  if (!from_bytes_) return next() >> (64 - n);
+uint64_t Choices::read_bytes(int n) {
   uint64_t value = 0;
   for (int shift = 0; shift < n; shift += 8)
     if (at_ < data_.size()) value |= uint64_t{data_[at_++]} << shift;
@@ -62,9 +48,7 @@ int64_t Choices::between(int64_t lo, int64_t hi) {
   return static_cast<int64_t>(static_cast<uint64_t>(lo) + (count == 0 ? bits(64) : below(count)));
 }
 
-bool Choices::chance(uint32_t numerator, uint32_t denominator) {
-  return below(denominator) + numerator >= denominator;
-}
+bool Choices::chance(uint32_t numerator, uint32_t denominator) { return below(denominator) + numerator >= denominator; }
 
 double Choices::unit() { return static_cast<double>(bits(53)) * 0x1p-53; }
 

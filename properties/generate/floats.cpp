@@ -23,19 +23,32 @@ struct Pattern {
 
 std::string_view name_of(BitClass c) {
   switch (c) {
-    case BitClass::zero: return "zero";
-    case BitClass::one: return "one";
-    case BitClass::power_of_two: return "power_of_two";
-    case BitClass::near_one: return "near_one";
-    case BitClass::moderate: return "moderate";
-    case BitClass::small: return "small";
-    case BitClass::large: return "large";
-    case BitClass::negative_zero: return "negative_zero";
-    case BitClass::subnormal: return "subnormal";
-    case BitClass::least_normal: return "least_normal";
-    case BitClass::largest: return "largest";
-    case BitClass::infinity: return "infinity";
-    case BitClass::nan: return "nan";
+    case BitClass::zero:
+      return "zero";
+    case BitClass::one:
+      return "one";
+    case BitClass::power_of_two:
+      return "power_of_two";
+    case BitClass::near_one:
+      return "near_one";
+    case BitClass::moderate:
+      return "moderate";
+    case BitClass::small:
+      return "small";
+    case BitClass::large:
+      return "large";
+    case BitClass::negative_zero:
+      return "negative_zero";
+    case BitClass::subnormal:
+      return "subnormal";
+    case BitClass::least_normal:
+      return "least_normal";
+    case BitClass::largest:
+      return "largest";
+    case BitClass::infinity:
+      return "infinity";
+    case BitClass::nan:
+      return "nan";
   }
   return "";
 }
@@ -45,25 +58,40 @@ uint32_t draw_class(Choices& c, DType type, BitClass bit_class) {
   if (bit_class == BitClass::zero) return 0;
   if (bit_class == BitClass::negative_zero) return p.sign;
   const uint32_t sign = c.bits(1) ? p.sign : 0;
-  const auto fraction = [&] { return static_cast<uint32_t>(c.bits(p.fraction_bits)); };
-  const auto exponent = [&](uint32_t lo, uint32_t hi) { return static_cast<uint32_t>(c.between(lo, hi)) << p.fraction_bits; };
+  const auto exponent = [&](uint32_t lo, uint32_t hi) {
+    return static_cast<uint32_t>(c.between(lo, hi)) << p.fraction_bits;
+  };
+  const auto with_fraction = [&](uint32_t exponent_bits) {
+    return sign | exponent_bits | static_cast<uint32_t>(c.bits(p.fraction_bits));
+  };
   switch (bit_class) {
     case BitClass::zero:
-    case BitClass::negative_zero: break;
-    case BitClass::one: return sign | (p.bias << p.fraction_bits);
-    case BitClass::power_of_two: return sign | exponent(1, p.exponents - 1);
+    case BitClass::negative_zero:
+      break;
+    case BitClass::one:
+      return sign | (p.bias << p.fraction_bits);
+    case BitClass::power_of_two:
+      return sign | exponent(1, p.exponents - 1);
     case BitClass::near_one: {
       const auto steps = static_cast<uint32_t>(c.between(1, 4));
       return sign | (c.bits(1) ? (p.bias << p.fraction_bits) - steps : (p.bias << p.fraction_bits) + steps);
     }
-    case BitClass::moderate: return sign | exponent(p.bias - 4, p.bias + 3) | fraction();
-    case BitClass::small: return sign | exponent(1, p.bias - 5) | fraction();
-    case BitClass::large: return sign | exponent(p.bias + 4, p.exponents - 1) | fraction();
-    case BitClass::subnormal: return sign | static_cast<uint32_t>(c.between(1, p.fraction_mask()));
-    case BitClass::least_normal: return sign | ((1u << p.fraction_bits) - 2 + static_cast<uint32_t>(c.below(5)));
-    case BitClass::largest: return sign | (p.infinity() - 1 - static_cast<uint32_t>(c.below(3)));
-    case BitClass::infinity: return sign | p.infinity();
-    case BitClass::nan: return sign | p.infinity() | static_cast<uint32_t>(c.between(1, p.fraction_mask()));
+    case BitClass::moderate:
+      return with_fraction(exponent(p.bias - 4, p.bias + 3));
+    case BitClass::small:
+      return with_fraction(exponent(1, p.bias - 5));
+    case BitClass::large:
+      return with_fraction(exponent(p.bias + 4, p.exponents - 1));
+    case BitClass::subnormal:
+      return sign | static_cast<uint32_t>(c.between(1, p.fraction_mask()));
+    case BitClass::least_normal:
+      return sign | ((1u << p.fraction_bits) - 2 + static_cast<uint32_t>(c.below(5)));
+    case BitClass::largest:
+      return sign | (p.infinity() - 1 - static_cast<uint32_t>(c.below(3)));
+    case BitClass::infinity:
+      return sign | p.infinity();
+    case BitClass::nan:
+      return sign | p.infinity() | static_cast<uint32_t>(c.between(1, p.fraction_mask()));
   }
   return 0;
 }

@@ -16,22 +16,23 @@ namespace attest {
 
 enum class BitClass : uint8_t {
   zero,
-  one,            // +-1
-  power_of_two,   // normal
-  near_one,       // within four steps of +-1, not +-1
-  moderate,       // 2^-4 <= |x| < 2^4
-  small,          // normal, below 2^-4
-  large,          // 2^4 and more
+  one,           // +-1
+  power_of_two,  // normal
+  near_one,      // within four steps of +-1, not +-1
+  moderate,      // 2^-4 <= |x| < 2^4
+  small,         // normal, below 2^-4
+  large,         // 2^4 and more
   negative_zero,
   subnormal,
-  least_normal,   // within two steps of the least normal number, which is in both classes' neighbourhood
-  largest,        // within two steps of the largest finite number
+  least_normal,  // within two steps of the least normal number, which is in both classes' neighbourhood
+  largest,       // within two steps of the largest finite number
   infinity,
   nan
 };
-inline constexpr BitClass kFiniteClasses[] = {
-    BitClass::zero,  BitClass::one,           BitClass::power_of_two, BitClass::near_one,     BitClass::moderate, BitClass::small,
-    BitClass::large, BitClass::negative_zero, BitClass::subnormal,    BitClass::least_normal, BitClass::largest};
+inline constexpr BitClass kFiniteClasses[] = {BitClass::zero,         BitClass::one,           BitClass::power_of_two,
+                                              BitClass::near_one,     BitClass::moderate,      BitClass::small,
+                                              BitClass::large,        BitClass::negative_zero, BitClass::subnormal,
+                                              BitClass::least_normal, BitClass::largest};
 std::string_view name_of(BitClass c);
 
 uint32_t draw_class(Choices& c, DType type, BitClass bit_class);

@@ -11,19 +11,32 @@ bool in_class(DType t, BitClass c, double x) {
   const double a = std::fabs(x), least_normal = std::ldexp(1.0, min_normal_exponent(t)), step = ulp_at(t, 0);
   int exponent = 0;
   switch (c) {
-    case BitClass::zero: return x == 0 && !std::signbit(x);
-    case BitClass::negative_zero: return x == 0 && std::signbit(x);
-    case BitClass::one: return a == 1;
-    case BitClass::power_of_two: return a >= least_normal && std::frexp(a, &exponent) == 0.5;
-    case BitClass::near_one: return a != 1 && std::fabs(a - 1) <= 4 * ulp_at(t, 1.0);
-    case BitClass::moderate: return a >= 0x1p-4 && a < 16;
-    case BitClass::small: return a >= least_normal && a < 0x1p-4;
-    case BitClass::large: return a >= 16 && a <= largest_finite(t);
-    case BitClass::subnormal: return a > 0 && a < least_normal;
-    case BitClass::least_normal: return std::fabs(a - least_normal) <= 2 * step;
-    case BitClass::largest: return a <= largest_finite(t) && a >= largest_finite(t) - 2 * ulp_at(t, largest_finite(t));
-    case BitClass::infinity: return std::isinf(x);
-    case BitClass::nan: return std::isnan(x);
+    case BitClass::zero:
+      return x == 0 && !std::signbit(x);
+    case BitClass::negative_zero:
+      return x == 0 && std::signbit(x);
+    case BitClass::one:
+      return a == 1;
+    case BitClass::power_of_two:
+      return a >= least_normal && std::frexp(a, &exponent) == 0.5;
+    case BitClass::near_one:
+      return a != 1 && std::fabs(a - 1) <= 4 * ulp_at(t, 1.0);
+    case BitClass::moderate:
+      return a >= 0x1p-4 && a < 16;
+    case BitClass::small:
+      return a >= least_normal && a < 0x1p-4;
+    case BitClass::large:
+      return a >= 16 && a <= largest_finite(t);
+    case BitClass::subnormal:
+      return a > 0 && a < least_normal;
+    case BitClass::least_normal:
+      return std::fabs(a - least_normal) <= 2 * step;
+    case BitClass::largest:
+      return a <= largest_finite(t) && a >= largest_finite(t) - 2 * ulp_at(t, largest_finite(t));
+    case BitClass::infinity:
+      return std::isinf(x);
+    case BitClass::nan:
+      return std::isnan(x);
   }
   return false;
 }
@@ -53,9 +66,11 @@ TEST(Floats, SaturateRoundsLikeFromDoubleAndStaysFinite) {
     for (int n = 0; n < 100000; ++n) {
       const double x = std::ldexp(c.normal(), static_cast<int>(c.between(-30, 20)));
       const uint32_t expected = from_double(t, x);
-      ASSERT_EQ(saturate(t, x), is_finite(t, expected) ? expected : from_double(t, std::copysign(largest_finite(t), x))) << x;
+      ASSERT_EQ(saturate(t, x), is_finite(t, expected) ? expected : from_double(t, std::copysign(largest_finite(t), x)))
+          << x;
     }
-    for (double x : {1 + 0.5 * ulp_at(t, 1), 1 + 1.5 * ulp_at(t, 1), 0x1p15, 0x1.fffffffp14, 0x1p-14, 0.0, -0.0})  // ties, edges
+    for (double x :
+         {1 + 0.5 * ulp_at(t, 1), 1 + 1.5 * ulp_at(t, 1), 0x1p15, 0x1.fffffffp14, 0x1p-14, 0.0, -0.0})  // ties, edges
       EXPECT_EQ(saturate(t, x), from_double(t, x)) << x;
     EXPECT_EQ(to_double(t, saturate(t, 1e300)), largest_finite(t));
     EXPECT_EQ(to_double(t, saturate(t, -INFINITY)), -largest_finite(t));

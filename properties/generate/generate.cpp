@@ -21,20 +21,31 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Scores with a visible key of NaN or an infinity.
-bool plants_score(Regime r) { return r == Regime::nan_score || r == Regime::pos_inf_score || r == Regime::neg_inf_score; }
+bool plants_score(Regime r) {
+  return r == Regime::nan_score || r == Regime::pos_inf_score || r == Regime::neg_inf_score;
+}
 
 // Chances in 16 that an axis leaves its simplest regime, when nothing is pinned there.
 constexpr uint32_t departs(Axis a) {
   switch (a) {
-    case Axis::score: return 15;
-    case Axis::mask: return 10;
-    case Axis::scale: return 8;
-    case Axis::softcap: return 3;
-    case Axis::sink: return 3;
-    case Axis::values: return 9;
-    case Axis::payload: return 6;
-    case Axis::layout: return 4;
-    case Axis::shape: return 6;
+    case Axis::score:
+      return 15;
+    case Axis::mask:
+      return 10;
+    case Axis::scale:
+      return 8;
+    case Axis::softcap:
+      return 3;
+    case Axis::sink:
+      return 3;
+    case Axis::values:
+      return 9;
+    case Axis::payload:
+      return 6;
+    case Axis::layout:
+      return 4;
+    case Axis::shape:
+      return 6;
   }
   return 0;
 }
@@ -58,37 +69,45 @@ bool allowed(const Target& target, const Recipe& recipe, Regime r) {
   return true;
 }
 
-Plan draw_plan(Choices& c, const Target& target, const Recipe& recipe, bool plain) {
+RegimeSet all_allowed(const Target& target, const Recipe& recipe) {
+  RegimeSet set;
+  for (Regime r : all_regimes()) set.set(static_cast<size_t>(r), allowed(target, recipe, r));
+  return set;
+}
+
+// Hides keys from every row of a head, which a payload at masked keys needs, whatever the contents.
+constexpr Regime kHidesForSure = Regime::trailing_tiles_masked;
+
+Plan draw_plan(Choices& c, const RegimeSet& allowed_regimes, const Recipe& recipe, bool plain) {
   Plan plan;
+  RegimeSet left = allowed_regimes;  // what goes with everything that is fixed so far
   std::array<bool, kAxes> fixed{};
+  const auto fix = [&](Regime r) {
+    of(plan, axis_of(r)) = r;
+    fixed[static_cast<size_t>(axis_of(r))] = true;
+    left &= compatible_with(r);
+  };
+  bool payload = false;
   for (Regime pin : recipe.pins)
-    if (allowed(target, recipe, pin)) of(plan, axis_of(pin)) = pin, fixed[static_cast<size_t>(axis_of(pin))] = true;
+    if (allowed_regimes.test(static_cast<size_t>(pin))) {
+      fix(pin);
+      payload |= axis_of(pin) == Axis::payload && pin != Regime::plain_payload;
+    }
   for (int a = 0; a < kAxes; ++a) {
     if (fixed[static_cast<size_t>(a)]) continue;
-    const Axis axis = static_cast<Axis>(a);
-    const auto goes_with_all = [&](Regime r) {
-      if (!allowed(target, recipe, r)) return false;
-      for (int other = 0; other < kAxes; ++other)
-        if (fixed[static_cast<size_t>(other)] && !compatible(r, plan[static_cast<size_t>(other)])) return false;
-      return true;
-    };
-    std::array<Regime, 64> fitting;
+    const auto axis = regimes_of(static_cast<Axis>(a));
+    std::array<Regime, kRegimes> fitting;
     size_t count = 0;
-    for (Regime r : regimes_of(axis))
-      if (goes_with_all(r)) fitting[count++] = r;
-    Regime chosen = regimes_of(axis)[0];
-    if (count > 0) {
-      chosen = fitting[0];
-      // The plain way to hide a key from every row, which a payload needs.
-      const bool hides = plain && axis == Axis::mask && std::any_of(recipe.pins.begin(), recipe.pins.end(), [](Regime pin) {
-        return pin == Regime::non_finite_payload || pin == Regime::loud_payload;
-      });
-      for (size_t n = 0; hides && n < count; ++n)
-        if (fitting[n] == Regime::trailing_tiles_masked) chosen = fitting[n];
-      if (!plain && count > 1 && c.chance(departs(axis), 16)) chosen = fitting[1 + c.below(count - 1)];
+    for (Regime r : axis)
+      if (left.test(static_cast<size_t>(r))) fitting[count++] = r;
+    Regime chosen = count > 0 ? fitting[0] : axis[0];
+    if (plain) {
+      if (payload && axis_of(chosen) == Axis::mask && left.test(static_cast<size_t>(kHidesForSure)))
+        chosen = kHidesForSure;
+    } else if (count > 1 && c.chance(departs(static_cast<Axis>(a)), 16)) {
+      chosen = fitting[1 + c.below(count - 1)];
     }
-    plan[static_cast<size_t>(a)] = chosen;
-    fixed[static_cast<size_t>(a)] = true;
+    fix(chosen);
   }
   return plan;
 }
@@ -102,7 +121,7 @@ class Maker {
     draw_type_and_choice();
     draw_sizes();
     set_scale();
-    MaskWishes wishes{tile_, features_, visible_tiles(), is(Axis::payload, Regime::plain_payload) == false};
+    MaskWishes wishes{tile_, features_, visible_tiles(), !is(Axis::payload, Regime::plain_payload)};
     Choices fill = c_.fork();
     apply_mask(p_, of(plan_, Axis::mask), wishes, fill);
     set_softcap();
@@ -114,17 +133,8 @@ class Maker {
     apply_layout(p_, of(plan_, Axis::layout), (features_ & ATTEST_UNALIGNED) != 0, c_);
 
     Generated g;
-    for (int a = 0; a < kAxes; ++a) {
-      const Axis axis = static_cast<Axis>(a);
-      const bool met = axis == Axis::score     ? scores_met_
-                       : axis == Axis::values  ? value_planted && p_.shape.nk > 0 && p_.shape.rows() > 0
-                       : axis == Axis::payload ? payload_placed
-                       : axis == Axis::mask    ? mask_met()
-                       : axis == Axis::shape   ? shape_met()
-                       : axis == Axis::layout  ? layout_met()
-                                               : true;
-      if (met) g.regimes.push_back(plan_[static_cast<size_t>(a)]);
-    }
+    for (int a = 0; a < kAxes; ++a)
+      if (met(static_cast<Axis>(a), value_planted, payload_placed)) g.regimes.push_back(plan_[static_cast<size_t>(a)]);
     p_.origin = {std::string(name_of(of(plan_, Axis::score))), std::string(name_of(of(plan_, Axis::values))),
                  std::string(name_of(of(plan_, Axis::mask))), ""};
     g.problem = std::move(p_);
@@ -152,8 +162,10 @@ class Maker {
     if (is(Axis::score, Regime::ties_within_tile)) std::erase(tiles, 1);  // a tie takes two keys
     if (!tiles.empty()) {
       tile_ = c_.pick(tiles);
-      if (recipe_.choose_tile || c_.below(4) != 3) choice_.tile_keys = tile_;
-      else if (target_.own_tile > 1) tile_ = target_.own_tile;
+      if (recipe_.choose_tile || c_.below(4) != 3)
+        choice_.tile_keys = tile_;
+      else if (target_.own_tile > 1)
+        tile_ = target_.own_tile;
     } else if (target_.own_tile > 1) {
       tile_ = target_.own_tile;
     } else {
@@ -184,7 +196,8 @@ class Maker {
     int64_t tiles = std::max(recipe_.min_tiles, visible_tiles());
     w.least.nk = std::max<int64_t>(recipe_.min_keys, 1);
     const Regime mask = of(plan_, Axis::mask);
-    if (mask == Regime::leading_tiles_masked || mask == Regime::trailing_tiles_masked) tiles = std::max(tiles, visible_tiles() + 1);
+    if (mask == Regime::leading_tiles_masked || mask == Regime::trailing_tiles_masked)
+      tiles = std::max(tiles, visible_tiles() + 1);
     if (mask == Regime::middle_tiles_masked) tiles = std::max(tiles, std::max<int64_t>(3, visible_tiles() + 1));
     if (tiles > 1) w.least.nk = std::max(w.least.nk, (tiles - 1) * tile_ + 1);
     if (traits_of(of(plan_, Axis::score)) & kTwoKeys) w.least.nk = std::max<int64_t>(w.least.nk, 2);
@@ -193,32 +206,56 @@ class Maker {
       w.least.nk = std::max<int64_t>(w.least.nk, 2);
     if (is(Axis::score, Regime::common_offset)) w.least.d = 2;
     if (is(Axis::score, Regime::dense_cancelling)) w.least.d = 2;
-    if (is(Axis::values, Regime::random_wide)) w.least.dv = std::min<int64_t>({32, recipe_.max_width, target_.max_width});
-    if (mask == Regime::length_zero && (traits_of(of(plan_, Axis::score)) & (kPattern | kNonFinite))) w.least.b = std::max<int64_t>(w.least.b, 2);
-    if (mask == Regime::fully_masked_row && (traits() & (kPattern | kNonFinite))) w.least.nq = std::max<int64_t>(w.least.nq, 2);
+    if (is(Axis::values, Regime::random_wide))
+      w.least.dv = std::min<int64_t>({32, recipe_.max_width, target_.max_width});
+    if (mask == Regime::length_zero && (traits_of(of(plan_, Axis::score)) & (kPattern | kNonFinite)))
+      w.least.b = std::max<int64_t>(w.least.b, 2);
+    if (mask == Regime::fully_masked_row && (traits() & (kPattern | kNonFinite)))
+      w.least.nq = std::max<int64_t>(w.least.nq, 2);
     if (is(Axis::layout, Regime::broadcast_keys)) (c_.bits(1) ? w.least.b : w.least.hk) = 2;
     switch (of(plan_, Axis::shape)) {
-      case Regime::decode: w.most.nq = 1; break;
-      case Regime::grouped_heads: w.grouped = true; break;
+      case Regime::decode:
+        w.most.nq = 1;
+        break;
+      case Regime::grouped_heads:
+        w.grouped = true;
+        break;
       case Regime::more_queries_than_keys:
         w.more_queries = true;
         w.most.nk = std::max(std::min<int64_t>(w.most.nk, 200), w.least.nk);
         break;
-      case Regime::one_key: w.most.nk = 1; break;
-      case Regime::many_heads: w.least.b = std::max<int64_t>(w.least.b, 2), w.least.hk = std::max<int64_t>(w.least.hk, 2); break;
-      default: break;
+      case Regime::one_key:
+        w.most.nk = 1;
+        break;
+      case Regime::many_heads:
+        w.least.b = std::max<int64_t>(w.least.b, 2), w.least.hk = std::max<int64_t>(w.least.hk, 2);
+        break;
+      default:
+        break;
     }
     Shape s = draw_shape(c_, target_, w);
     if (mask == Regime::no_keys) s.nk = 0;
     if (is(Axis::shape, Regime::empty_output)) {
       switch (c_.below(3)) {
-        case 0: s.nq = 0; break;
-        case 1: s.b = 0; break;
-        default: s.hq = s.hk = 0; break;
+        case 0:
+          s.nq = 0;
+          break;
+        case 1:
+          s.b = 0;
+          break;
+        default:
+          s.hq = s.hk = 0;
+          break;
       }
     }
     p_ = Problem::make(s, type_);
     p_.choice = choice_;
+  }
+
+  // 2^lo to 2^(hi + 1), any exponent alike.
+  double draw_sized(int lo, int hi) {
+    const int exponent = static_cast<int>(c_.between(lo, hi));
+    return std::ldexp(1.0 + c_.unit(), exponent);
   }
 
   void set_scale() {
@@ -226,16 +263,25 @@ class Maker {
     const bool f16 = type_ == DType::f16;
     double scale = natural;
     switch (of(plan_, Axis::scale)) {
-      case Regime::unit_scale: scale = 1; break;
+      case Regime::unit_scale:
+        scale = 1;
+        break;
       case Regime::negative_scale: {
         constexpr double kFactors[] = {1, 0.25, 0.37, 2};
         scale = c_.bits(1) ? -natural : -c_.pick(kFactors);
         break;
       }
-      case Regime::zero_scale: scale = c_.bits(1) ? -0.0 : 0.0; break;
-      case Regime::tiny_scale: scale = std::ldexp(1.0 + c_.unit(), -static_cast<int>(f16 ? c_.between(7, 12) : c_.between(10, 60))); break;
-      case Regime::huge_scale: scale = std::ldexp(1.0 + c_.unit(), static_cast<int>(f16 ? c_.between(5, 19) : c_.between(5, 39))); break;
-      default: break;
+      case Regime::zero_scale:
+        scale = c_.bits(1) ? -0.0 : 0.0;
+        break;
+      case Regime::tiny_scale:
+        scale = draw_sized(f16 ? -12 : -60, f16 ? -7 : -10);
+        break;
+      case Regime::huge_scale:
+        scale = draw_sized(5, f16 ? 19 : 39);
+        break;
+      default:
+        break;
     }
     p_.scale = static_cast<float>(scale);
     // Large enough that f16 products can leave the range at all.
@@ -254,8 +300,11 @@ class Maker {
         p_.softcap = c_.pick(kCaps);
         return;
       }
-      case Regime::softcap_saturated: p_.softcap = static_cast<float>(std::ldexp(1.0 + c_.unit(), -static_cast<int>(c_.between(18, 40)))); return;
-      default: return;
+      case Regime::softcap_saturated:
+        p_.softcap = static_cast<float>(draw_sized(-40, -18));
+        return;
+      default:
+        return;
     }
   }
 
@@ -367,7 +416,8 @@ class Maker {
       for (int64_t h = 0; h < s.hq; ++h)
         for (int64_t i = 0; i < s.nq; ++i) {
           met |= fill_scores(score, {tile_, keys, bias.type, 1, !(recipe_.never_traits & kWild)}, fill, scores);
-          for (int64_t j = 0; j < s.nk; ++j) bias.set_bits(bias.layout.at(b, h, i, j), saturate(bias.type, scores[static_cast<size_t>(j)]));
+          for (int64_t j = 0; j < s.nk; ++j)
+            bias.set_bits(bias.layout.at(b, h, i, j), saturate(bias.type, scores[static_cast<size_t>(j)]));
         }
     return met;
   }
@@ -384,7 +434,8 @@ class Maker {
 
   bool dense_scores(Regime score, Choices& fill) {
     const auto near = [&](double size) {  // |x| in (size/2, size], either sign
-      return saturate(type_, (fill.bits(1) ? -size : size) * (1 - 0.5 * fill.unit()));
+      const double signed_size = fill.bits(1) ? -size : size;
+      return saturate(type_, signed_size * (1 - 0.5 * fill.unit()));
     };
     switch (score) {
       case Regime::dense_normal:
@@ -432,7 +483,8 @@ class Maker {
       case Regime::subnormal_inputs: {
         const bool q_too = fill.bits(1);
         each(p_.q, [&] { return draw_class(fill, type_, q_too ? BitClass::subnormal : BitClass::moderate); });
-        each(p_.k, [&] { return draw_class(fill, type_, q_too && fill.bits(1) ? BitClass::large : BitClass::subnormal); });
+        each(p_.k,
+             [&] { return draw_class(fill, type_, q_too && fill.bits(1) ? BitClass::large : BitClass::subnormal); });
         break;
       }
       case Regime::zero_query:
@@ -456,7 +508,8 @@ class Maker {
             }
         break;
       }
-      default: break;
+      default:
+        break;
     }
     return some_row_sees_a_key();
   }
@@ -497,15 +550,18 @@ class Maker {
         if (old) {  // the same bias, written out
           bias = Tensor::packed(old->type, bias.layout.extent);
           for (int64_t n = 0; n < bias.layout.count(); ++n)
-            bias.set_bits(n, old->bits(broadcast_at(old->layout, n / (s.hq * s.nq * s.nk), n / (s.nq * s.nk) % s.hq, n / s.nk % s.nq, n % s.nk)));
+            bias.set_bits(n, old->bits(broadcast_at(old->layout, n / (s.hq * s.nq * s.nk), n / (s.nq * s.nk) % s.hq,
+                                                    n / s.nk % s.nq, n % s.nk)));
         }
       }
       p_.bias->set(b, h, i, j, score == Regime::nan_score ? std::numeric_limits<double>::quiet_NaN() : kInfinity);
       return true;
     }
     if (score == Regime::nan_score) {
-      if (where == 0) p_.k.set_bits(p_.k.layout.at(b, g, j, static_cast<int64_t>(fill.below(static_cast<uint64_t>(s.d)))), nan);
-      else p_.q.set_bits(p_.q.layout.at(b, h, i, static_cast<int64_t>(fill.below(static_cast<uint64_t>(s.d)))), nan);
+      if (where == 0)
+        p_.k.set_bits(p_.k.layout.at(b, g, j, static_cast<int64_t>(fill.below(static_cast<uint64_t>(s.d)))), nan);
+      else
+        p_.q.set_bits(p_.q.layout.at(b, h, i, static_cast<int64_t>(fill.below(static_cast<uint64_t>(s.d)))), nan);
       return true;
     }
     if (where == 1) {
@@ -538,10 +594,11 @@ class Maker {
       if (only_first && (b > 0 || s.key_head(h) > 0)) continue;
       live_keys(p_, target_.conventions, b, h, i, keys);
       if (keys.empty()) continue;
-      for (uint64_t times = 1 + fill.below(3); times > 0; --times)
-        p_.v.set_bits(p_.v.layout.at(b, s.key_head(h), keys[fill.below(keys.size())],
-                                     static_cast<int64_t>(fill.below(static_cast<uint64_t>(s.dv)))),
-                      draw_non_finite(fill, type_));
+      for (uint64_t times = 1 + fill.below(3); times > 0; --times) {
+        const int64_t j = keys[fill.below(keys.size())];
+        const auto col = static_cast<int64_t>(fill.below(static_cast<uint64_t>(s.dv)));
+        p_.v.set_bits(p_.v.layout.at(b, s.key_head(h), j, col), draw_non_finite(fill, type_));
+      }
       return true;
     }
     return false;
@@ -553,7 +610,8 @@ class Maker {
     if (payload == Regime::plain_payload) return true;
     const Shape& s = p_.shape;
     const auto draw = [&] {
-      return payload == Regime::loud_payload ? draw_class(fill, type_, BitClass::largest) : draw_non_finite(fill, type_);
+      return payload == Regime::loud_payload ? draw_class(fill, type_, BitClass::largest)
+                                             : draw_non_finite(fill, type_);
     };
     bool placed = false;
     std::vector<int64_t> keys;
@@ -588,27 +646,50 @@ class Maker {
     return placed;
   }
 
-  bool mask_met() {
-    const Regime mask = of(plan_, Axis::mask);
-    if (mask == Regime::no_keys) return p_.shape.nk == 0 && p_.shape.rows() > 0;
-    if (mask == Regime::no_mask) return true;
-    return p_.shape.rows() > 0 && p_.shape.nk > 0;
+  // Whether some row of the case is what the plan says of this axis.
+  bool met(Axis axis, bool value_planted, bool payload_placed) const {
+    const bool rows = p_.shape.rows() > 0, keys = rows && p_.shape.nk > 0;
+    switch (axis) {
+      case Axis::score:
+        return scores_met_;
+      case Axis::mask:
+        return is(Axis::mask, Regime::no_keys) ? rows && !keys : keys;
+      case Axis::scale:
+      case Axis::softcap:
+        return keys;
+      case Axis::sink:
+        return rows;
+      case Axis::values:
+        return keys && value_planted;
+      case Axis::payload:
+        return rows && payload_placed;
+      case Axis::layout:
+        return rows && (!is(Axis::layout, Regime::broadcast_keys) || p_.shape.b * p_.shape.hk > 1);
+      case Axis::shape:
+        return shape_met();
+    }
+    return false;
   }
 
   bool shape_met() const {
     const Shape& s = p_.shape;
     switch (of(plan_, Axis::shape)) {
-      case Regime::decode: return s.nq == 1;
-      case Regime::grouped_heads: return s.hk > 0 && s.hq > s.hk;
-      case Regime::more_queries_than_keys: return s.nq > s.nk && s.nk > 0;
-      case Regime::one_key: return s.nk == 1;
-      case Regime::many_heads: return s.b > 1 && s.hk > 1;
-      case Regime::empty_output: return s.rows() == 0;
-      default: return true;
+      case Regime::decode:
+        return s.nq == 1;
+      case Regime::grouped_heads:
+        return s.hk > 0 && s.hq > s.hk;
+      case Regime::more_queries_than_keys:
+        return s.nq > s.nk && s.nk > 0;
+      case Regime::one_key:
+        return s.nk == 1;
+      case Regime::many_heads:
+        return s.b > 1 && s.hk > 1;
+      case Regime::empty_output:
+        return s.rows() == 0;
+      default:
+        return true;
     }
   }
-
-  bool layout_met() const { return !is(Axis::layout, Regime::broadcast_keys) || p_.shape.b * p_.shape.hk > 1; }
 
   Choices& c_;
   const Target& target_;
@@ -634,11 +715,15 @@ bool can_have(const Target& target, const Recipe& recipe, Regime regime) {
 Generated generate(Choices& c, const Target& target, const Recipe& recipe) {
   // A mask may leave no row with the keys that a pinned pattern needs: draw again, at last without a mask.
   constexpr int kAttempts = 4;
+  const RegimeSet allowed_regimes = all_allowed(target, recipe);
+  RegimeSet possible = allowed_regimes;
+  for (Regime pin : recipe.pins) possible &= compatible_with(pin);
   for (int attempt = 1;; ++attempt) {
-    const Plan plan = draw_plan(c, target, recipe, attempt == kAttempts);
+    const Plan plan = draw_plan(c, allowed_regimes, recipe, attempt == kAttempts);
     Generated g = Maker(c, target, recipe, plan).make();
     const bool met = std::all_of(recipe.pins.begin(), recipe.pins.end(), [&](Regime pin) {
-      return !can_have(target, recipe, pin) || std::find(g.regimes.begin(), g.regimes.end(), pin) != g.regimes.end();
+      return !possible.test(static_cast<size_t>(pin)) ||
+             std::find(g.regimes.begin(), g.regimes.end(), pin) != g.regimes.end();
     });
     if (met || attempt == kAttempts) return g;
   }

@@ -23,18 +23,18 @@ namespace attest {
 
 // What a property wants of its cases. Everything not said is free.
 struct Recipe {
-  std::vector<Regime> pins = {};     // regimes that the case must be, at most one of each axis
-  std::vector<Regime> never = {};    // regimes that it must not be
-  uint32_t never_traits = 0;    // RegimeTrait bits that no regime of the case may have: kWild, kNonFinite, ...
-  bool embedded = false;        // scores embedded, one exact product each
-  uint32_t never_features = 0;  // attest_feature bits that the case must not use: ATTEST_CAUSAL, ATTEST_STRIDES, ...
+  std::vector<Regime> pins = {};   // regimes that the case must be, at most one of each axis
+  std::vector<Regime> never = {};  // regimes that it must not be
+  uint32_t never_traits = 0;       // RegimeTrait bits that no regime of the case may have: kWild, kNonFinite, ...
+  bool embedded = false;           // scores embedded, one exact product each
+  uint32_t never_features = 0;     // attest_feature bits that the case must not use: ATTEST_CAUSAL, ATTEST_STRIDES, ...
   std::optional<DType> type = {};
-  int64_t min_tiles = 0;        // Nk is in at least that many tiles
-  bool choose_tile = false;     // choice.tile_keys is set wherever the target has a list
+  int64_t min_tiles = 0;     // Nk is in at least that many tiles
+  bool choose_tile = false;  // choice.tile_keys is set wherever the target has a list
   int64_t min_queries = 1, min_batches = 1, min_key_heads = 1;
   int64_t min_keys = 1, max_keys = 4200;
-  int64_t max_width = 256;      // of D and Dv
-  double work = 1.5e6;          // bound of B * Hq * Nq * Nk * (D + Dv), see shapes.h
+  int64_t max_width = 256;  // of D and Dv
+  double work = 1.5e6;      // bound of B * Hq * Nq * Nk * (D + Dv), see shapes.h
 };
 
 struct Generated {

@@ -32,7 +32,8 @@ uint32_t features_used(const Problem& p) {
     packed.offset = l.offset;
     return l != packed;
   };
-  if (strided(p.q.layout) || strided(p.k.layout) || strided(p.v.layout) || strided(p.o) || strided(p.lse)) f |= ATTEST_STRIDES;
+  if (strided(p.q.layout) || strided(p.k.layout) || strided(p.v.layout) || strided(p.o) || strided(p.lse))
+    f |= ATTEST_STRIDES;
   for (const Tensor* t : {&p.q, &p.k, &p.v})
     for (int64_t x : {t->layout.offset, t->layout.stride[2]})
       if (t->layout.count() > 0 && x * size_of(t->type) % 16) f |= ATTEST_UNALIGNED;
@@ -46,7 +47,8 @@ TEST(Generate, EveryByteStringGivesAValidProblem) {
   for (int n = 0; n < 3000; ++n) {
     data.resize(n < 600 ? static_cast<size_t>(n) : random.below(200));
     const auto fill = n % 3;  // random, all ones, or small numbers
-    for (uint8_t& byte : data) byte = fill == 0 ? static_cast<uint8_t>(random.bits(8)) : fill == 1 ? 0xFF : static_cast<uint8_t>(random.bits(2));
+    for (uint8_t& byte : data)
+      byte = fill == 0 ? static_cast<uint8_t>(random.bits(8)) : fill == 1 ? 0xFF : static_cast<uint8_t>(random.bits(2));
     Choices c = Choices::bytes(data);
     const Generated g = generate(c, target, {.max_keys = 300, .work = 1e5});
     ASSERT_EQ(validate(g.problem), std::nullopt) << "string " << n;
@@ -71,12 +73,53 @@ TEST(Generate, SameChoicesSameProblem) {
   }
 }
 
+// Golden: g++ -O3 and clang -O0 give this number. Whoever changes a generator on purpose takes the new one, having
+// seen it under both.
+TEST(Generate, SeedGivesTheSameCasesOnEveryCompiler) {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
+  const auto add = [&](const void* data, size_t size) {
+    for (size_t n = 0; n < size; ++n) hash = (hash ^ static_cast<const uint8_t*>(data)[n]) * 1099511628211u;
+  };
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    Choices c = Choices::seeded(seed);
+    const Generated g = generate(c, Target::everything(), {.max_keys = 600, .work = 1e5});
+    for (const Tensor* t : {&g.problem.q, &g.problem.k, &g.problem.v, g.problem.bias ? &*g.problem.bias : nullptr})
+      if (t) add(t->storage.data(), t->storage.size());
+    if (g.problem.mask) add(g.problem.mask->storage.data(), g.problem.mask->storage.size());
+    if (g.problem.sink) add(g.problem.sink->data(), g.problem.sink->size() * sizeof(float));
+    add(&g.problem.scale, sizeof(float));
+    add(g.regimes.data(), g.regimes.size());
+  }
+  EXPECT_EQ(hash, 202338255670011793u);
+}
+
+// The contract has O right where sum P v leaves f32 and only the quotient fits: such columns must be drawn.
+TEST(Generate, ExtremeValuesReachSumsThatLeaveF32) {
+  std::map<DType, int> cases;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    Choices c = Choices::seeded(seed);
+    const Problem p = generate(c, Target::everything(), {.pins = {Regime::extreme_values}, .max_keys = 300, .work = 1e5}).problem;
+    bool leaves = false;
+    for (int64_t b = 0; b < p.shape.b; ++b)
+      for (int64_t h = 0; h < p.shape.hk; ++h)
+        for (int64_t d = 0; d < p.shape.dv; ++d) {
+          double sum = 0;
+          for (int64_t j = 0; j < p.shape.nk; ++j) sum += p.v.get(b, h, j, d);
+          leaves = leaves || (std::isfinite(sum) && std::fabs(sum) > largest_finite(DType::f32));
+        }
+    cases[p.type] += leaves ? 1 : 0;
+  }
+  EXPECT_GE(cases[DType::f32], 20);
+  EXPECT_GE(cases[DType::bf16], 20);
+}
+
 // The mix that a run of free cases has: the shares that issue 2 asks for, and the room that the budget needs.
 TEST(Generate, MixOfTenThousandCases) {
   const Target target = Target::everything();
   constexpr int kCases = 10000;
   double total_work = 0, most_work = 0;
-  int64_t rows = 0, keys_128 = 0, keys_512 = 0, keys_2048 = 0, wide = 0, least_d = 1000, most_d = 0, least_dv = 1000, most_dv = 0;
+  int64_t rows = 0, keys_128 = 0, keys_512 = 0, keys_2048 = 0, wide = 0, least_d = 1000, most_d = 0, least_dv = 1000,
+          most_dv = 0;
   std::map<DType, int> types;
   for (uint64_t n = 0; n < kCases; ++n) {
     Choices c = Choices::seeded(Choices::mix(1, n));
@@ -143,7 +186,10 @@ void expect_regime(const Generated& g, Regime r) {
         hidden_first_tile += keys.front() >= g.tile;
         hidden_last_tile += keys.back() / g.tile < last_tile;
         for (size_t n = 1; n < keys.size(); ++n)
-          if (keys[n] / g.tile > keys[n - 1] / g.tile + 1) { ++gaps; break; }
+          if (keys[n] / g.tile > keys[n - 1] / g.tile + 1) {
+            ++gaps;
+            break;
+          }
       }
   const auto v_all = [&](auto f) {
     bool all = true;
@@ -156,46 +202,113 @@ void expect_regime(const Generated& g, Regime r) {
   const bool plain = has(g, Regime::plain_payload);  // payload overwrites V where nothing sees it
   switch (r) {
     case Regime::no_mask:
-    case Regime::window_everything: EXPECT_EQ(all_visible, s.rows()); break;
-    case Regime::causal: EXPECT_TRUE(p.causal); break;
-    case Regime::window: EXPECT_TRUE(p.window.left && p.window.right); break;
-    case Regime::window_one_sided: EXPECT_NE(p.window.left.has_value(), p.window.right.has_value()); break;
-    case Regime::window_zero: EXPECT_EQ(rows_of_one + empty_rows, s.rows()); break;
-    case Regime::causal_window: EXPECT_TRUE(p.causal && p.window.left); break;
-    case Regime::length_zero: EXPECT_EQ(std::count(p.key_lengths->begin(), p.key_lengths->end(), 0) > 0, true); break;
-    case Regime::length_one: EXPECT_EQ(rows_of_one, s.rows()); break;
-    case Regime::leading_tiles_masked: EXPECT_GT(hidden_first_tile, 0); break;
-    case Regime::trailing_tiles_masked: EXPECT_GT(hidden_last_tile, 0); break;
-    case Regime::middle_tiles_masked: EXPECT_GT(gaps, 0); break;
-    case Regime::fully_masked_row: EXPECT_GT(empty_rows, 0); break;
-    case Regime::one_visible_key: EXPECT_EQ(rows_of_one, s.rows()); break;
-    case Regime::no_keys: EXPECT_EQ(s.nk, 0); break;
-    case Regime::negative_scale: EXPECT_LT(p.scale, 0); break;
-    case Regime::zero_scale: EXPECT_EQ(p.scale, 0); break;
-    case Regime::tiny_scale: EXPECT_TRUE(p.scale > 0 && p.scale < 0.02); break;
-    case Regime::huge_scale: EXPECT_GT(p.scale, 30); break;
-    case Regime::sink_minus_infinity: EXPECT_EQ(p.sink->at(0), -INFINITY); break;
-    case Regime::ones: EXPECT_TRUE(!plain || v_all([](int64_t, int64_t, double x) { return x == 1; })); break;
+    case Regime::window_everything:
+      EXPECT_EQ(all_visible, s.rows());
+      break;
+    case Regime::causal:
+      EXPECT_TRUE(p.causal);
+      break;
+    case Regime::window:
+      EXPECT_TRUE(p.window.left && p.window.right);
+      break;
+    case Regime::window_one_sided:
+      EXPECT_NE(p.window.left.has_value(), p.window.right.has_value());
+      break;
+    case Regime::window_zero:
+      EXPECT_EQ(rows_of_one + empty_rows, s.rows());
+      break;
+    case Regime::causal_window:
+      EXPECT_TRUE(p.causal && p.window.left);
+      break;
+    case Regime::length_zero:
+      EXPECT_EQ(std::count(p.key_lengths->begin(), p.key_lengths->end(), 0) > 0, true);
+      break;
+    case Regime::length_one:
+      EXPECT_EQ(rows_of_one, s.rows());
+      break;
+    case Regime::leading_tiles_masked:
+      EXPECT_GT(hidden_first_tile, 0);
+      break;
+    case Regime::trailing_tiles_masked:
+      EXPECT_GT(hidden_last_tile, 0);
+      break;
+    case Regime::middle_tiles_masked:
+      EXPECT_GT(gaps, 0);
+      break;
+    case Regime::fully_masked_row:
+      EXPECT_GT(empty_rows, 0);
+      break;
+    case Regime::one_visible_key:
+      EXPECT_EQ(rows_of_one, s.rows());
+      break;
+    case Regime::no_keys:
+      EXPECT_EQ(s.nk, 0);
+      break;
+    case Regime::negative_scale:
+      EXPECT_LT(p.scale, 0);
+      break;
+    case Regime::zero_scale:
+      EXPECT_EQ(p.scale, 0);
+      break;
+    case Regime::tiny_scale:
+      EXPECT_TRUE(p.scale > 0 && p.scale < 0.02);
+      break;
+    case Regime::huge_scale:
+      EXPECT_GT(p.scale, 30);
+      break;
+    case Regime::sink_minus_infinity:
+      EXPECT_EQ(p.sink->at(0), -INFINITY);
+      break;
+    case Regime::ones:
+      EXPECT_TRUE(!plain || v_all([](int64_t, int64_t, double x) { return x == 1; }));
+      break;
     case Regime::tile_indicators:
-      EXPECT_TRUE(!plain || v_all([&](int64_t j, int64_t col, double x) { return x == (j / g.tile % s.dv == col ? 1 : 0); }));
+      EXPECT_TRUE(!plain ||
+                  v_all([&](int64_t j, int64_t col, double x) { return x == (j / g.tile % s.dv == col ? 1 : 0); }));
       break;
     case Regime::key_digits:
-      EXPECT_TRUE(!plain || v_all([](int64_t j, int64_t col, double x) { return x == (col < 63 ? (j >> col) & 1 : 0); }));
+      EXPECT_TRUE(!plain ||
+                  v_all([](int64_t j, int64_t col, double x) { return x == (col < 63 ? (j >> col) & 1 : 0); }));
       break;
-    case Regime::random_wide: EXPECT_GE(s.dv, 32); break;
-    case Regime::non_finite_value: EXPECT_FALSE(v_all([](int64_t, int64_t, double x) { return std::isfinite(x); })); break;
+    case Regime::random_wide:
+      EXPECT_GE(s.dv, 32);
+      break;
+    case Regime::non_finite_value:
+      EXPECT_FALSE(v_all([](int64_t, int64_t, double x) { return std::isfinite(x); }));
+      break;
     case Regime::cancelling:
-    case Regime::extreme_values: EXPECT_TRUE(!plain || v_all([](int64_t, int64_t, double x) { return std::isfinite(x); })); break;
-    case Regime::heads_inside: EXPECT_EQ(p.q.layout.stride[1], s.d); break;
-    case Regime::broadcast_keys: EXPECT_TRUE((s.b > 1 && !p.k.layout.stride[0]) || (s.hk > 1 && !p.k.layout.stride[1])); break;
-    case Regime::odd_offset: EXPECT_TRUE(p.q.layout.offset % 2 == 1 && p.q.layout.stride[2] % 2 == 1); break;
-    case Regime::decode: EXPECT_EQ(s.nq, 1); break;
-    case Regime::grouped_heads: EXPECT_GT(s.hq, s.hk); break;
-    case Regime::more_queries_than_keys: EXPECT_GT(s.nq, s.nk); break;
-    case Regime::one_key: EXPECT_EQ(s.nk, 1); break;
-    case Regime::many_heads: EXPECT_TRUE(s.b > 1 && s.hk > 1); break;
-    case Regime::empty_output: EXPECT_EQ(s.rows(), 0); break;
-    default: break;
+    case Regime::extreme_values:
+      EXPECT_TRUE(!plain || v_all([](int64_t, int64_t, double x) { return std::isfinite(x); }));
+      break;
+    case Regime::heads_inside:
+      EXPECT_EQ(p.q.layout.stride[1], s.d);
+      break;
+    case Regime::broadcast_keys:
+      EXPECT_TRUE((s.b > 1 && !p.k.layout.stride[0]) || (s.hk > 1 && !p.k.layout.stride[1]));
+      break;
+    case Regime::odd_offset:
+      EXPECT_TRUE(p.q.layout.offset % 2 == 1 && p.q.layout.stride[2] % 2 == 1);
+      break;
+    case Regime::decode:
+      EXPECT_EQ(s.nq, 1);
+      break;
+    case Regime::grouped_heads:
+      EXPECT_GT(s.hq, s.hk);
+      break;
+    case Regime::more_queries_than_keys:
+      EXPECT_GT(s.nq, s.nk);
+      break;
+    case Regime::one_key:
+      EXPECT_EQ(s.nk, 1);
+      break;
+    case Regime::many_heads:
+      EXPECT_TRUE(s.b > 1 && s.hk > 1);
+      break;
+    case Regime::empty_output:
+      EXPECT_EQ(s.rows(), 0);
+      break;
+    default:
+      break;
   }
 }
 
@@ -205,7 +318,8 @@ TEST(Generate, CasesAreWhatTheirRegimesSay) {
       Choices c = Choices::seeded(seed + 500);
       const Generated g = generate(c, Target::everything(), {.pins = {pin}, .max_keys = 500, .work = 1e5});
       for (Regime r : g.regimes) {
-        SCOPED_TRACE(std::string(name_of(r)) + " (pinned " + std::string(name_of(pin)) + ", seed " + std::to_string(seed) + ")");
+        SCOPED_TRACE(std::string(name_of(r)) + " (pinned " + std::string(name_of(pin)) + ", seed " +
+                     std::to_string(seed) + ")");
         expect_regime(g, r);
       }
       if (HasFailure()) return;
@@ -217,7 +331,9 @@ TEST(Generate, PayloadStaysWhereNoRowLooks) {
   for (Regime payload : {Regime::non_finite_payload, Regime::loud_payload})
     for (uint64_t seed = 0; seed < 200; ++seed) {
       Choices c = Choices::seeded(seed);
-      const Generated g = generate(c, Target::everything(), {.pins = {payload}, .never_traits = kNonFinite | kOutOfRange, .max_keys = 300, .work = 1e5});
+      const Generated g =
+          generate(c, Target::everything(),
+                   {.pins = {payload}, .never_traits = kNonFinite | kOutOfRange, .max_keys = 300, .work = 1e5});
       const Problem& p = g.problem;
       const Shape& s = p.shape;
       std::vector<int64_t> keys;
@@ -226,8 +342,10 @@ TEST(Generate, PayloadStaysWhereNoRowLooks) {
           for (int64_t i = 0; i < s.nq; ++i) {
             visible_keys(p, {}, b, h, i, keys);
             for (int64_t j : keys) {
-              for (int64_t d = 0; d < s.d; ++d) ASSERT_TRUE(std::isfinite(p.k.get(b, s.key_head(h), j, d))) << "seed " << seed;
-              for (int64_t d = 0; d < s.dv; ++d) ASSERT_TRUE(std::isfinite(p.v.get(b, s.key_head(h), j, d))) << "seed " << seed;
+              for (int64_t d = 0; d < s.d; ++d)
+                ASSERT_TRUE(std::isfinite(p.k.get(b, s.key_head(h), j, d))) << "seed " << seed;
+              for (int64_t d = 0; d < s.dv; ++d)
+                ASSERT_TRUE(std::isfinite(p.v.get(b, s.key_head(h), j, d))) << "seed " << seed;
               if (!p.bias) continue;
               const double bias = to_double(p.bias->type, p.bias->bits(broadcast_at(p.bias->layout, b, h, i, j)));
               ASSERT_LT(bias, INFINITY) << "seed " << seed;

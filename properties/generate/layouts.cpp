@@ -25,8 +25,8 @@ Tensor relayout(const Tensor& t, const Layout& layout) {
   out.storage.assign(static_cast<size_t>(layout.span()) * size, uint8_t{0xFF});
   if (layout.count() == 0) return out;
   each_element(t.layout, layout, [&](int64_t from, int64_t to) {
-    std::memcpy(out.storage.data() + static_cast<size_t>(to) * size, t.storage.data() + static_cast<size_t>(from) * size,
-                static_cast<size_t>(layout.extent[3]) * size);
+    std::memcpy(out.storage.data() + static_cast<size_t>(to) * size,
+                t.storage.data() + static_cast<size_t>(from) * size, static_cast<size_t>(layout.extent[3]) * size);
   });
   return out;
 }
@@ -61,7 +61,8 @@ Layout with_padding(const std::array<int64_t, 4>& e, int64_t row, int64_t head, 
 
 Layout like(const Layout& old, const std::array<int64_t, 4>& extent) {
   std::array<int, 3> order{2, 1, 0};  // inner to outer in memory
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return old.stride[a] < old.stride[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](int a, int b) { return old.stride[a] != old.stride[b] ? old.stride[a] < old.stride[b] : a > b; });
   Layout l;
   l.extent = extent;
   l.stride[3] = 1;
@@ -101,7 +102,8 @@ void apply_layout(Problem& p, Regime layout, bool unaligned, Choices& c) {
       return;
     case Regime::odd_offset:
       lay_all([&](const std::array<int64_t, 4>& extent, int64_t) {
-        return with_padding(extent, extent[3] % 2 ? 0 : 1, c.between(0, 1), 0, 1 + 2 * c.between(0, 3));
+        const int64_t head = c.between(0, 1), offset = 1 + 2 * c.between(0, 3);
+        return with_padding(extent, extent[3] % 2 ? 0 : 1, head, 0, offset);
       });
       return;
     case Regime::broadcast_keys: {
@@ -117,7 +119,8 @@ void apply_layout(Problem& p, Regime layout, bool unaligned, Choices& c) {
       lay(p.v, flatten);
       return;
     }
-    default: return;
+    default:
+      return;
   }
 }
 

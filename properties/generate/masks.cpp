@@ -40,8 +40,10 @@ void hide(Problem& p, std::array<int64_t, 4> extent, const MaskWishes& w, Choice
         row(visible);
         const int64_t at = (boolean ? p.mask->layout : bias->layout).at(b, h, i, 0);
         for (int64_t j = 0; j < extent[3]; ++j) {
-          if (boolean) p.mask->storage[static_cast<size_t>(at + j)] = visible[static_cast<size_t>(j)];
-          else if (!visible[static_cast<size_t>(j)]) bias->set_bits(at + j, hidden);
+          if (boolean)
+            p.mask->storage[static_cast<size_t>(at + j)] = visible[static_cast<size_t>(j)];
+          else if (!visible[static_cast<size_t>(j)])
+            bias->set_bits(at + j, hidden);
         }
       }
 }
@@ -61,22 +63,37 @@ void random_boolean(Problem& p, Choices& c) {
 
 int64_t draw_reach(Choices& c, int64_t tile, int64_t nk) {  // how far a window goes to one side
   switch (c.below(6)) {
-    case 0: return c.between(0, 3);
-    case 1: return tile + c.between(-1, 1);
-    case 2: return 2 * tile + c.between(-1, 1);
-    case 3: return nk;
-    default: return c.between(0, std::max<int64_t>(nk, 1));
+    case 0:
+      return c.between(0, 3);
+    case 1:
+      return tile + c.between(-1, 1);
+    case 2:
+      return 2 * tile + c.between(-1, 1);
+    case 3:
+      return nk;
+    default:
+      return c.between(0, std::max<int64_t>(nk, 1));
   }
 }
 
 int32_t draw_length(Choices& c, int64_t tile, int64_t nk) {
   int64_t length = nk;
   switch (c.below(6)) {
-    case 0: break;
-    case 1: length = 1; break;
-    case 2: length = nk - 1; break;
-    case 3: length = c.between(1, std::max<int64_t>(nk / tile, 1)) * tile + c.between(-1, 1); break;
-    default: length = c.between(0, nk); break;
+    case 0:
+      break;
+    case 1:
+      length = 1;
+      break;
+    case 2:
+      length = nk - 1;
+      break;
+    case 3:
+      length = c.between(1, std::max<int64_t>(nk / tile, 1)) * tile;
+      length += c.between(-1, 1);
+      break;
+    default:
+      length = c.between(0, nk);
+      break;
   }
   return static_cast<int32_t>(std::clamp<int64_t>(length, 0, nk));
 }
@@ -98,12 +115,18 @@ void apply_mask(Problem& p, Regime mask, const MaskWishes& w, Choices& c) {
   const int64_t tile = w.tile, nk = s.nk, tiles = (nk + tile - 1) / tile;
   const int64_t most_hidden = std::max<int64_t>(tiles - w.visible_tiles, 0);
   switch (mask) {
-    case Regime::causal: p.causal = true; return;
-    case Regime::window: p.window = {draw_reach(c, tile, nk), draw_reach(c, tile, nk)}; return;
+    case Regime::causal:
+      p.causal = true;
+      return;
+    case Regime::window:
+      p.window = {draw_reach(c, tile, nk), draw_reach(c, tile, nk)};
+      return;
     case Regime::window_one_sided:
       (c.bits(1) ? p.window.right : p.window.left) = draw_reach(c, tile, nk);
       return;
-    case Regime::window_zero: p.window = {0, 0}; return;
+    case Regime::window_zero:
+      p.window = {0, 0};
+      return;
     case Regime::window_everything:
       p.window = {s.nq + nk + c.between(0, 2), c.bits(1) ? s.nq + nk : int64_t{1} << 40};
       return;
@@ -112,18 +135,24 @@ void apply_mask(Problem& p, Regime mask, const MaskWishes& w, Choices& c) {
       p.window.left = draw_reach(c, tile, nk);
       if (c.below(4) == 3) p.window.right = c.between(0, nk);
       return;
-    case Regime::key_lengths: random_lengths(p, tile, c); return;
+    case Regime::key_lengths:
+      random_lengths(p, tile, c);
+      return;
     case Regime::length_zero:
       random_lengths(p, tile, c);
       if (s.b > 0) (*p.key_lengths)[c.below(static_cast<uint64_t>(s.b))] = 0;
       return;
-    case Regime::length_one: p.key_lengths.emplace(static_cast<size_t>(s.b), nk > 0 ? 1 : 0); return;
+    case Regime::length_one:
+      p.key_lengths.emplace(static_cast<size_t>(s.b), nk > 0 ? 1 : 0);
+      return;
     case Regime::leading_tiles_masked:
     case Regime::trailing_tiles_masked:
       hide(p, draw_extent(s, c), w, c, [&](std::vector<uint8_t>& visible) {
         const int64_t hidden = std::min(nk, tile * c.between(std::min<int64_t>(1, most_hidden), most_hidden));
-        if (mask == Regime::leading_tiles_masked) std::fill_n(visible.begin(), hidden, uint8_t{0});
-        else std::fill(visible.begin() + std::min((tiles - hidden / tile) * tile, nk), visible.end(), uint8_t{0});
+        if (mask == Regime::leading_tiles_masked)
+          std::fill_n(visible.begin(), hidden, uint8_t{0});
+        else
+          std::fill(visible.begin() + std::min((tiles - hidden / tile) * tile, nk), visible.end(), uint8_t{0});
       });
       return;
     case Regime::middle_tiles_masked:
@@ -136,15 +165,19 @@ void apply_mask(Problem& p, Regime mask, const MaskWishes& w, Choices& c) {
             std::fill_n(visible.begin() + t * tile, tile, uint8_t{0});
       });
       return;
-    case Regime::random_mask: random_boolean(p, c); return;
+    case Regime::random_mask:
+      random_boolean(p, c);
+      return;
     case Regime::fully_masked_row: {
       auto extent = draw_extent(s, c);
       extent[2] = s.nq;
       const uint64_t blank = c.below(static_cast<uint64_t>(std::max<int64_t>(extent[0] * extent[1] * extent[2], 1)));
       uint64_t n = 0;
       hide(p, extent, w, c, [&](std::vector<uint8_t>& visible) {
-        if (n++ == blank || c.below(6) == 5) std::fill(visible.begin(), visible.end(), uint8_t{0});
-        else if (c.bits(1)) random_row(visible, 4, c);
+        if (n++ == blank || c.below(6) == 5)
+          std::fill(visible.begin(), visible.end(), uint8_t{0});
+        else if (c.bits(1))
+          random_row(visible, 4, c);
       });
       return;
     }
@@ -202,13 +235,17 @@ void apply_mask(Problem& p, Regime mask, const MaskWishes& w, Choices& c) {
       p.causal = take(ATTEST_CAUSAL);
       if (take(ATTEST_KEY_LENGTHS)) random_lengths(p, tile, c);
       const bool alone = !p.causal && !p.key_lengths;
-      if (take(ATTEST_WINDOW) || (alone && (others & ATTEST_WINDOW))) p.window.left = draw_reach(c, tile, nk);
-      else if (alone && (others & ATTEST_CAUSAL)) p.causal = true;
-      else if (alone) random_lengths(p, tile, c);
+      if (take(ATTEST_WINDOW) || (alone && (others & ATTEST_WINDOW)))
+        p.window.left = draw_reach(c, tile, nk);
+      else if (alone && (others & ATTEST_CAUSAL))
+        p.causal = true;
+      else if (alone)
+        random_lengths(p, tile, c);
       if ((w.features & kAnyBias) && c.below(3) == 2) apply_mask(p, Regime::bias_neg_inf, w, c);
       return;
     }
-    default: return;  // no_mask and no_keys need nothing; bias_scores is filled with the scores
+    default:
+      return;  // no_mask and no_keys need nothing; bias_scores is filled with the scores
   }
 }
 

@@ -18,9 +18,9 @@ namespace attest {
 
 struct MaskWishes {
   int64_t tile = 64;
-  uint32_t features = 0;        // attest_feature bits that may be used
-  int64_t visible_tiles = 1;    // tiles to leave visible where whole tiles are masked
-  bool boolean_only = false;    // mask by the boolean mask where the regime leaves it open, not by bias
+  uint32_t features = 0;      // attest_feature bits that may be used
+  int64_t visible_tiles = 1;  // tiles to leave visible where whole tiles are masked
+  bool boolean_only = false;  // mask by the boolean mask where the regime leaves it open, not by bias
 };
 
 void apply_mask(Problem& p, Regime mask, const MaskWishes& wishes, Choices& c);

@@ -19,7 +19,8 @@ TEST(RapidCheck, MakesValidProblems) {
 
 // A false property shrinks to the smallest counterexample and prints it in words.
 TEST(RapidCheck, ShrinksToASmallCounterexample) {
-  const auto gen = arbitrary_problem(Target::everything(), {.pins = {Regime::any_shape}, .min_keys = 40, .max_keys = 60, .work = 2e4});
+  const auto gen = arbitrary_problem(Target::everything(),
+                                     {.pins = {Regime::any_shape}, .min_keys = 40, .max_keys = 60, .work = 2e4});
   auto shrinkable = gen(rc::Random(7), 100);
   const auto fails = [](const Problem& p) { return p.shape.nk >= 3; };
   ASSERT_TRUE(fails(shrinkable.value()));

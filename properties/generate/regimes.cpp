@@ -18,11 +18,11 @@ constexpr Entry kEntries[] = {
 #include "properties/generate/regimes.def"
 #undef ATTEST_REGIME
 };
-constexpr size_t kCount = std::size(kEntries);
+static_assert(std::size(kEntries) == kRegimes);
 
-constexpr std::array<Regime, kCount> kAll = [] {
-  std::array<Regime, kCount> all{};
-  for (size_t i = 0; i < kCount; ++i) all[i] = static_cast<Regime>(i);
+constexpr std::array<Regime, kRegimes> kAll = [] {
+  std::array<Regime, kRegimes> all{};
+  for (size_t i = 0; i < kRegimes; ++i) all[i] = static_cast<Regime>(i);
   return all;
 }();
 
@@ -31,7 +31,8 @@ const Entry& entry(Regime r) { return kEntries[static_cast<size_t>(r)]; }
 }  // namespace
 
 std::string_view name_of(Axis a) {
-  constexpr std::string_view kNames[kAxes] = {"score", "mask", "scale", "softcap", "sink", "values", "payload", "layout", "shape"};
+  constexpr std::string_view kNames[kAxes] = {"score",  "mask",    "scale",  "softcap", "sink",
+                                              "values", "payload", "layout", "shape"};
   return kNames[static_cast<int>(a)];
 }
 
@@ -51,7 +52,7 @@ std::span<const Regime> all_regimes() { return kAll; }
 std::span<const Regime> regimes_of(Axis a) {
   size_t first = 0, last = 0;  // an axis is contiguous in the list
   while (kEntries[first].axis != a) ++first;
-  for (last = first; last < kCount && kEntries[last].axis == a;) ++last;
+  for (last = first; last < kRegimes && kEntries[last].axis == a;) ++last;
   return std::span(kAll).subspan(first, last - first);
 }
 
@@ -73,7 +74,8 @@ bool goes_with(Regime a, Regime b) {
   const uint32_t ta = traits_of(a), tb = traits_of(b);
   const Axis axis = axis_of(b);
   // Equal scores stay equal whatever multiplies or caps them.
-  const bool keeps_flat = (a == Regime::flat || a == Regime::zero_query) && (axis == Axis::scale || axis == Axis::softcap);
+  const bool keeps_flat =
+      (a == Regime::flat || a == Regime::zero_query) && (axis == Axis::scale || axis == Axis::softcap);
   if ((ta & kPattern) && (tb & kSpoils) && !keeps_flat) return false;
   if ((ta & (kTwoKeys | kTwoTiles | kThreeTiles)) && (tb & kSpoils)) return false;
   switch (a) {
@@ -118,7 +120,8 @@ bool goes_with(Regime a, Regime b) {
       if ((axis == Axis::payload && b != Regime::plain_payload) || b == Regime::non_finite_value) return false;
       break;
     case Regime::one_key:
-      if (b == Regime::leading_tiles_masked || b == Regime::trailing_tiles_masked || b == Regime::middle_tiles_masked) return false;
+      if (b == Regime::leading_tiles_masked || b == Regime::trailing_tiles_masked || b == Regime::middle_tiles_masked)
+        return false;
       if (axis == Axis::payload && b != Regime::plain_payload) return false;
       break;
     case Regime::empty_output:
@@ -129,23 +132,34 @@ bool goes_with(Regime a, Regime b) {
     case Regime::non_finite_payload:
     case Regime::loud_payload:  // a key must be hidden from every row that reads its head
       if (b == Regime::broadcast_keys) return false;
-      if (b == Regime::no_mask || b == Regime::causal || b == Regime::window_everything || b == Regime::bias_scores || b == Regime::bias_random ||
-          b == Regime::bias_constant || b == Regime::bias_neg_inf || b == Regime::bias_lowest)
+      if (b == Regime::no_mask || b == Regime::causal || b == Regime::window_everything || b == Regime::bias_scores ||
+          b == Regime::bias_random || b == Regime::bias_constant || b == Regime::bias_neg_inf ||
+          b == Regime::bias_lowest)
         return false;
       break;
     case Regime::decode:
       if (b == Regime::more_queries_than_keys) return false;
       break;
-    default: break;
+    default:
+      break;
   }
   return true;
 }
 
 }  // namespace
 
-bool compatible(Regime a, Regime b) {
-  if (axis_of(a) == axis_of(b)) return a == b;
-  return goes_with(a, b) && goes_with(b, a);
+bool compatible(Regime a, Regime b) { return compatible_with(a).test(static_cast<size_t>(b)); }
+
+const RegimeSet& compatible_with(Regime r) {
+  static const std::array<RegimeSet, kRegimes> kSets = [] {
+    std::array<RegimeSet, kRegimes> sets;
+    for (Regime a : kAll)
+      for (Regime b : kAll)
+        sets[static_cast<size_t>(a)].set(static_cast<size_t>(b),
+                                         axis_of(a) == axis_of(b) ? a == b : goes_with(a, b) && goes_with(b, a));
+    return sets;
+  }();
+  return kSets[static_cast<size_t>(r)];
 }
 
 }  // namespace attest

@@ -6,6 +6,7 @@
 // Example: if (auto r = regime_from_name("max_last_tile")) puts(sentence_of(*r).data());
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -23,11 +24,11 @@ inline constexpr int kAxes = 9;
 std::string_view name_of(Axis a);
 
 enum RegimeTrait : uint32_t {
-  kEmbedded = 1 << 0,       // every score is one exact product, see embed.h
-  kPattern = 1 << 1,        // the order of a row's scores is deliberate
-  kSpoils = 1 << 2,         // would destroy a pattern: goes only with regimes without one
-  kTwoKeys = 1 << 3,        // needs a row with two visible keys
-  kTwoTiles = 1 << 4,       // needs a row with visible keys in two tiles, or three
+  kEmbedded = 1 << 0,  // every score is one exact product, see embed.h
+  kPattern = 1 << 1,   // the order of a row's scores is deliberate
+  kSpoils = 1 << 2,    // would destroy a pattern: goes only with regimes without one
+  kTwoKeys = 1 << 3,   // needs a row with two visible keys
+  kTwoTiles = 1 << 4,  // needs a row with visible keys in two tiles, or three
   kThreeTiles = 1 << 5,
   kWild = 1 << 6,           // over- or underflow of intermediate results may happen
   kNonFinite = 1 << 7,      // non-finite inputs at visible keys
@@ -42,6 +43,13 @@ enum class Regime : uint8_t {
 #include "properties/generate/regimes.def"
 #undef ATTEST_REGIME
 };
+
+inline constexpr size_t kRegimes = 0
+#define ATTEST_REGIME(axis, name, all, any, traits, sentence) +1
+#include "properties/generate/regimes.def"
+#undef ATTEST_REGIME
+    ;
+using RegimeSet = std::bitset<kRegimes>;  // by the number of the regime
 
 Axis axis_of(Regime r);
 std::string_view name_of(Regime r);
@@ -58,5 +66,6 @@ bool offers(uint32_t features, Regime r);
 
 // Whether one case can be both. Symmetric; regimes of one axis are compatible only if equal.
 bool compatible(Regime a, Regime b);
+const RegimeSet& compatible_with(Regime r);  // all that are
 
 }  // namespace attest

@@ -53,7 +53,10 @@ void two_levels(const RowView& row, const Tiles& tiles, double gap, Choices& c, 
   const uint64_t how = c.below(4);
   for (size_t t = 0; t < tiles.count(); ++t)
     for (size_t n = tiles.begin[t]; n < tiles.begin[t + 1]; ++n) {
-      const bool is_high = how == 0 ? t + 1 == tiles.count() : how == 1 ? t == 0 : how == 2 ? t % 2 == 1 : c.bits(1) == 1;
+      const bool is_high = how == 0   ? t + 1 == tiles.count()
+                           : how == 1 ? t == 0
+                           : how == 2 ? t % 2 == 1
+                                      : c.bits(1) == 1;
       s[keys[n]] = is_high ? high : low;
     }
   s[keys[0]] = how == 1 ? high : low;
@@ -81,9 +84,15 @@ bool fill_visible(Regime regime, const RowView& row, double limit, Choices& c, s
       for (int64_t j : keys) s[j] = level;
       return true;
     }
-    case Regime::max_first_tile: maximum_in(row, tiles, 0, c, s); return true;
-    case Regime::max_middle_tile: maximum_in(row, tiles, 1 + c.below(tiles.count() - 2), c, s); return true;
-    case Regime::max_last_tile: maximum_in(row, tiles, tiles.count() - 1, c, s); return true;
+    case Regime::max_first_tile:
+      maximum_in(row, tiles, 0, c, s);
+      return true;
+    case Regime::max_middle_tile:
+      maximum_in(row, tiles, 1 + c.below(tiles.count() - 2), c, s);
+      return true;
+    case Regime::max_last_tile:
+      maximum_in(row, tiles, tiles.count() - 1, c, s);
+      return true;
     case Regime::ascending:
     case Regime::descending: {
       constexpr double kSpans[] = {4, 20, 50, 150};
@@ -97,16 +106,26 @@ bool fill_visible(Regime regime, const RowView& row, double limit, Choices& c, s
     case Regime::sawtooth: {
       // A step of 1 between maxima in [-128, 128] is exact in bf16; with more tiles than that they tie in places.
       const double step = std::min(3.0, (row.wild ? 240.0 : 50.0) / static_cast<double>(tiles.count()));
+      // Or steps of some units in the last place from 1 up to 4, so small that a rescale by them is easily left out.
+      const bool small = c.below(4) == 0;
+      const int units = row.type == DType::f32 ? 1 << c.between(9, 13) : 1, most = 1 << significand_bits(row.type);
+      const uint32_t one = saturate(row.type, 1 / std::fabs(row.unit));
       for (size_t t = 0; t < tiles.count(); ++t) {
-        const double top = step * (static_cast<double>(t) - 0.5 * static_cast<double>(tiles.count()));
+        const auto steps = static_cast<int>(std::min<size_t>(t * static_cast<size_t>(units), static_cast<size_t>(most)));
+        const double top = small ? std::fabs(row.unit) * to_double(row.type, step_bits(row.type, one, steps))
+                                 : step * (static_cast<double>(t) - 0.5 * static_cast<double>(tiles.count()));
         for (size_t n = tiles.begin[t]; n < tiles.begin[t + 1]; ++n) s[keys[n]] = top - 1 - eighths(c, 6);
         s[keys[tiles.draw_in(c, t)]] = top;
       }
       return true;
     }
-    case Regime::needle_tile_first_key: return needle_at_edge(row, true, c, s);
-    case Regime::needle_tile_last_key: return needle_at_edge(row, false, c, s);
-    case Regime::needle_last_key: needle_at(row, keys[count - 1], c, s); return true;
+    case Regime::needle_tile_first_key:
+      return needle_at_edge(row, true, c, s);
+    case Regime::needle_tile_last_key:
+      return needle_at_edge(row, false, c, s);
+    case Regime::needle_last_key:
+      needle_at(row, keys[count - 1], c, s);
+      return true;
     case Regime::ties_within_tile: {
       std::vector<size_t> wide;  // tiles with two visible keys
       for (size_t t = 0; t < tiles.count(); ++t)
@@ -135,24 +154,34 @@ bool fill_visible(Regime regime, const RowView& row, double limit, Choices& c, s
       for (uint64_t n = 1 + c.below(3); n > 0; --n) s[keys[c.below(count)]] = -eighths(c, 2);
       return true;
     }
-    case Regime::gap_88: two_levels(row, tiles, 86 + 5 * c.unit(), c, s); return true;
-    case Regime::gap_103: two_levels(row, tiles, 101 + 5 * c.unit(), c, s); return true;
+    case Regime::gap_88:
+      two_levels(row, tiles, 86 + 5 * c.unit(), c, s);
+      return true;
+    case Regime::gap_103:
+      two_levels(row, tiles, 101 + 5 * c.unit(), c, s);
+      return true;
     case Regime::score_limits: {
       const double top = std::ldexp(limit, -static_cast<int>(c.below(8)));
       const uint64_t how = c.below(3);  // magnitudes alike, spread over exponents, or one key above zeros
       for (int64_t j : keys) {
         const double sign = c.bits(1) ? -1 : 1, factor = 0.5 + 0.0625 * static_cast<double>(c.bits(3));
-        s[j] = how == 0 ? sign * factor * top : how == 1 ? sign * std::ldexp(factor * top, -static_cast<int>(c.below(30))) : 0;
+        s[j] = how == 0   ? sign * factor * top
+               : how == 1 ? sign * std::ldexp(factor * top, -static_cast<int>(c.below(30)))
+                          : 0;
       }
       if (how == 2) s[keys[c.below(count)]] = c.bits(1) ? top : -top;
       return true;
     }
     case Regime::common_offset:
-    case Regime::random_scores: random_normal(row, c, s); return true;
+    case Regime::random_scores:
+      random_normal(row, c, s);
+      return true;
     case Regime::tiny_differences: {
       constexpr double kBases[] = {1, 6, 24, 0.25};
-      const uint32_t base = saturate(row.type, (c.bits(1) ? -1 : 1) * c.pick(kBases) / row.unit);
-      for (int64_t j : keys) s[j] = row.unit * to_double(row.type, step_bits(row.type, base, static_cast<int>(c.below(4))));
+      const double sign = c.bits(1) ? -1 : 1;
+      const uint32_t base = saturate(row.type, sign * c.pick(kBases) / row.unit);
+      for (int64_t j : keys)
+        s[j] = row.unit * to_double(row.type, step_bits(row.type, base, static_cast<int>(c.below(4))));
       return true;
     }
     case Regime::alternating_signs: {
@@ -161,7 +190,8 @@ bool fill_visible(Regime regime, const RowView& row, double limit, Choices& c, s
       for (size_t n = 0; n < count; ++n) s[keys[n]] = n % 2 ? size : -size;
       return true;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -179,8 +209,10 @@ bool fill_scores(Regime score, const RowView& row, Choices& c, std::span<double>
   const double hidden = c.bits(1) ? std::min(top + 8, std::max(top, 256.0)) : -static_cast<double>(c.below(20));
   size_t next = 0;
   for (int64_t j = 0; j < static_cast<int64_t>(scores.size()); ++j) {
-    if (next < row.visible.size() && row.visible[next] == j) ++next;
-    else scores[j] = hidden;
+    if (next < row.visible.size() && row.visible[next] == j)
+      ++next;
+    else
+      scores[j] = hidden;
   }
   return filled;
 }

@@ -21,7 +21,7 @@ struct RowView {
   std::span<const int64_t> visible;  // ascending
   DType type = DType::f32;           // the scores will be stored in this type, divided by `unit`
   double unit = 1;
-  bool wild = true;                  // spans may be such that exponentials underflow
+  bool wild = true;  // spans may be such that exponentials underflow
 };
 
 // The largest |score| that fill_scores() writes for a regime in which the type and scale limit it to `limit`.

@@ -77,11 +77,15 @@ bool is_regime(Regime regime, const Row& r) {
   const int64_t first = *r.tiles().begin(), last = *r.tiles().rbegin();
   const double eps = std::ldexp(1.0, 1 - significand_bits(r.type));
   switch (regime) {
-    case Regime::random_scores: return true;
+    case Regime::random_scores:
+      return true;
     case Regime::flat:
-    case Regime::zero_query: return r.where_largest().size() == r.keys.size();
-    case Regime::max_first_tile: return first != last && r.maximum_only_in(first);
-    case Regime::max_last_tile: return first != last && r.maximum_only_in(last);
+    case Regime::zero_query:
+      return r.where_largest().size() == r.keys.size();
+    case Regime::max_first_tile:
+      return first != last && r.maximum_only_in(first);
+    case Regime::max_last_tile:
+      return first != last && r.maximum_only_in(last);
     case Regime::max_middle_tile: {
       const int64_t t = r.where_largest()[0] / r.tile;
       return t > first && t < last && r.maximum_only_in(t);
@@ -98,9 +102,12 @@ bool is_regime(Regime regime, const Row& r) {
       }
       return first != last && r.tile_maxima()[first] < r.tile_maxima()[last];
     }
-    case Regime::needle_tile_first_key: return r.where_largest()[0] % r.tile == 0 && r.margin() > 6;
-    case Regime::needle_tile_last_key: return r.where_largest()[0] % r.tile == r.tile - 1 && r.margin() > 6;
-    case Regime::needle_last_key: return r.where_largest()[0] == r.keys.back() && r.margin() > 6;
+    case Regime::needle_tile_first_key:
+      return r.where_largest()[0] % r.tile == 0 && r.margin() > 6;
+    case Regime::needle_tile_last_key:
+      return r.where_largest()[0] % r.tile == r.tile - 1 && r.margin() > 6;
+    case Regime::needle_last_key:
+      return r.where_largest()[0] == r.keys.back() && r.margin() > 6;
     case Regime::ties_within_tile: {
       const auto at = r.where_largest();
       return at.size() >= 2 && at.front() / r.tile == at.back() / r.tile;
@@ -109,10 +116,14 @@ bool is_regime(Regime regime, const Row& r) {
       const auto at = r.where_largest();
       return at.size() >= 2 && at.front() / r.tile != at.back() / r.tile;
     }
-    case Regime::peaked: return r.mass_outside_top(3) < 1e-5;
-    case Regime::gap_88: return two_levels(r, 86, 91, 180 * eps);
-    case Regime::gap_103: return two_levels(r, 101, 106, 210 * eps);
-    case Regime::score_limits: return std::all_of(r.scores.begin(), r.scores.end(), [](double s) { return std::fabs(s) <= 0x1p101; });
+    case Regime::peaked:
+      return r.mass_outside_top(3) < 1e-5;
+    case Regime::gap_88:
+      return two_levels(r, 86, 91, 180 * eps);
+    case Regime::gap_103:
+      return two_levels(r, 101, 106, 210 * eps);
+    case Regime::score_limits:
+      return std::all_of(r.scores.begin(), r.scores.end(), [](double s) { return std::fabs(s) <= 0x1p101; });
     case Regime::common_offset: {
       const auto [least, most] = std::minmax_element(r.scores.begin(), r.scores.end());
       return std::fabs(*least) > 400 && *most - *least < 120;
@@ -126,10 +137,14 @@ bool is_regime(Regime regime, const Row& r) {
         if (r.scores[n] != (n % 2 ? -r.scores[0] : r.scores[0])) return false;
       return r.scores[0] != 0;
     }
-    case Regime::nan_score: return std::any_of(r.scores.begin(), r.scores.end(), [](double s) { return std::isnan(s); });
-    case Regime::pos_inf_score: return std::find(r.scores.begin(), r.scores.end(), INFINITY) != r.scores.end();
-    case Regime::neg_inf_score: return std::find(r.scores.begin(), r.scores.end(), -INFINITY) != r.scores.end();
-    default: return true;
+    case Regime::nan_score:
+      return std::any_of(r.scores.begin(), r.scores.end(), [](double s) { return std::isnan(s); });
+    case Regime::pos_inf_score:
+      return std::find(r.scores.begin(), r.scores.end(), INFINITY) != r.scores.end();
+    case Regime::neg_inf_score:
+      return std::find(r.scores.begin(), r.scores.end(), -INFINITY) != r.scores.end();
+    default:
+      return true;
   }
 }
 
@@ -173,7 +188,8 @@ TEST_P(ScoreRegime, IsWhatItsSentenceSays) {
   EXPECT_EQ(seen, 60);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ScoreRegime, testing::ValuesIn(regimes_of(Axis::score).begin(), regimes_of(Axis::score).end()),
+INSTANTIATE_TEST_SUITE_P(All, ScoreRegime,
+                         testing::ValuesIn(regimes_of(Axis::score).begin(), regimes_of(Axis::score).end()),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST(Scores, HiddenKeysAreOftenTheHighest) {
@@ -200,14 +216,16 @@ TEST(Scores, RefusesAPatternThatTheVisibleKeysCannotHold) {
 // type's rounding.
 TEST(Embed, ScoreIsOneExactProduct) {
   for (DType type : kAllDTypes)
-    for (float scale : {1.0f, -0.125f, 0.17677669f, type == DType::f16 ? 0x1.8p-12f : 0x1.8p-60f, type == DType::f16 ? 0x1p19f : 0x1p39f})
+    for (float scale : {1.0f, -0.125f, 0.17677669f, type == DType::f16 ? 0x1.8p-12f : 0x1.8p-60f,
+                        type == DType::f16 ? 0x1p19f : 0x1p39f})
       for (uint64_t seed = 0; seed < 10; ++seed) {
         Choices c = Choices::seeded(seed);
         Problem p = Problem::make({.b = 1, .hq = 2, .hk = 1, .nq = 3, .nk = 5, .d = 4, .dv = 1}, type);
         p.scale = scale;
         const Embedding e = embed(p, 4, 256, c);
         for (int64_t col = 0; col < 4; ++col)
-          for (int64_t j = 0; j < 5; ++j) e.set_score(p, 0, 0, j, col, 200.0 / static_cast<double>(1 + j) - 30 * static_cast<double>(col));
+          for (int64_t j = 0; j < 5; ++j)
+            e.set_score(p, 0, 0, j, col, 200.0 / static_cast<double>(1 + j) - 30 * static_cast<double>(col));
         for (int64_t h = 0; h < 2; ++h)
           for (int64_t i = 0; i < 3; ++i) {
             const int64_t col = e.column(p.shape, h, i);
@@ -223,7 +241,8 @@ TEST(Embed, ScoreIsOneExactProduct) {
               const double wanted = 200.0 / static_cast<double>(1 + j) - 30 * static_cast<double>(col);
               const double score = static_cast<double>(scale) * dot;
               EXPECT_EQ(score, e.unit * p.k.get(0, 0, j, col));
-              EXPECT_NEAR(score, wanted, std::ldexp(std::fabs(wanted), -significand_bits(type)) + 1e-6) << name_of(type) << " " << scale;
+              EXPECT_NEAR(score, wanted, std::ldexp(std::fabs(wanted), -significand_bits(type)) + 1e-6)
+                  << name_of(type) << " " << scale;
             }
           }
       }

@@ -151,7 +151,8 @@ Problem with_value_columns(const Problem& p, std::span<const int64_t> columns) {
 
 Problem with_explicit_mask(const Problem& p, const Conventions& conventions) {
   const Shape& s = p.shape;
-  std::array<int64_t, 4> extent{p.key_lengths ? s.b : std::min<int64_t>(s.b, 1), std::min<int64_t>(s.hq, 1), s.nq, s.nk};
+  std::array<int64_t, 4> extent{p.key_lengths ? s.b : std::min<int64_t>(s.b, 1), std::min<int64_t>(s.hq, 1), s.nq,
+                                s.nk};
   if (p.mask)
     for (int k = 0; k < 2; ++k) extent[k] = std::max(extent[k], p.mask->layout.extent[k]);
   BoolMask mask{Layout::packed(extent), {}};

@@ -21,7 +21,8 @@ std::vector<int64_t> reversed(int64_t n) {
 TEST(Select, ReversingTwiceGivesTheSameElements) {
   for (uint64_t seed = 0; seed < 120; ++seed) {
     Choices c = Choices::seeded(seed);
-    const Problem p = generate(c, Target::everything(), {.never = {Regime::empty_output}, .max_keys = 150, .work = 3e4}).problem;
+    const Problem p =
+        generate(c, Target::everything(), {.never = {Regime::empty_output}, .max_keys = 150, .work = 3e4}).problem;
     const Shape& s = p.shape;
     const auto check = [&](const Problem& once, const Problem& twice, auto moved) {
       ASSERT_EQ(validate(once), std::nullopt) << "seed " << seed;
@@ -30,24 +31,33 @@ TEST(Select, ReversingTwiceGivesTheSameElements) {
         for (int64_t g = 0; g < s.hk; ++g)
           for (int64_t j = 0; j < s.nk; ++j)
             for (int64_t d = 0; d < s.d; ++d) {
-              ASSERT_EQ(twice.k.bits(twice.k.layout.at(b, g, j, d)), p.k.bits(p.k.layout.at(b, g, j, d))) << "seed " << seed;
+              ASSERT_EQ(twice.k.bits(twice.k.layout.at(b, g, j, d)), p.k.bits(p.k.layout.at(b, g, j, d)))
+                  << "seed " << seed;
               const std::array<int64_t, 4> from = moved(b, g, j, d);
               // A broadcast dimension has one content for all of its indices.
-              ASSERT_EQ(once.k.bits(once.k.layout.at(b, g, j, d)), p.k.bits(p.k.layout.at(from[0], from[1], from[2], from[3])));
+              ASSERT_EQ(once.k.bits(once.k.layout.at(b, g, j, d)),
+                        p.k.bits(p.k.layout.at(from[0], from[1], from[2], from[3])));
             }
     };
     const auto keys = reversed(s.nk);
-    check(with_keys(p, keys), with_keys(with_keys(p, keys), keys),
-          [&](int64_t b, int64_t g, int64_t j, int64_t d) { return std::array{b, g, s.nk - 1 - j, d}; });
+    check(with_keys(p, keys), with_keys(with_keys(p, keys), keys), [&](int64_t b, int64_t g, int64_t j, int64_t d) {
+      return std::array{b, g, s.nk - 1 - j, d};
+    });
     const auto batches = reversed(s.b);
     check(with_batches(p, batches), with_batches(with_batches(p, batches), batches),
-          [&](int64_t b, int64_t g, int64_t j, int64_t d) { return std::array{s.b - 1 - b, g, j, d}; });
+          [&](int64_t b, int64_t g, int64_t j, int64_t d) {
+            return std::array{s.b - 1 - b, g, j, d};
+          });
     const auto heads = reversed(s.hk);
     check(with_key_heads(p, heads), with_key_heads(with_key_heads(p, heads), heads),
-          [&](int64_t b, int64_t g, int64_t j, int64_t d) { return std::array{b, s.hk - 1 - g, j, d}; });
+          [&](int64_t b, int64_t g, int64_t j, int64_t d) {
+            return std::array{b, s.hk - 1 - g, j, d};
+          });
     const auto columns = reversed(s.d);
     check(with_columns(p, columns), with_columns(with_columns(p, columns), columns),
-          [&](int64_t b, int64_t g, int64_t j, int64_t d) { return std::array{b, g, j, s.d - 1 - d}; });
+          [&](int64_t b, int64_t g, int64_t j, int64_t d) {
+            return std::array{b, g, j, s.d - 1 - d};
+          });
   }
 }
 
@@ -56,7 +66,8 @@ TEST(Select, ExplicitMaskKeepsVisiblePairs) {
   std::vector<int64_t> before, after;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Choices c = Choices::seeded(seed);
-    const Problem p = generate(c, Target::everything(), {.pins = {Regime::combined_masks}, .max_keys = 100, .work = 2e4}).problem;
+    const Problem p =
+        generate(c, Target::everything(), {.pins = {Regime::combined_masks}, .max_keys = 100, .work = 2e4}).problem;
     const Shape& s = p.shape;
     const Problem written = with_explicit_mask(p, {});
     ASSERT_EQ(validate(written), std::nullopt);

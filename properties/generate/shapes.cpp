@@ -14,7 +14,8 @@ constexpr int64_t kWideWidths[] = {32,  64,  33,  40,  48,  63,  65,  72,  80,  
                                    127, 128, 129, 160, 191, 192, 193, 224, 255, 256};
 
 int64_t near_multiple(Choices& c, int64_t tile, int64_t multiples) {
-  return c.between(1, multiples) * tile + c.between(-1, 1);
+  const int64_t multiple = c.between(1, multiples) * tile;
+  return multiple + c.between(-1, 1);
 }
 
 int64_t draw_keys(Choices& c, const ShapeWishes& w) {
@@ -22,18 +23,28 @@ int64_t draw_keys(Choices& c, const ShapeWishes& w) {
   int64_t nk = 0;
   const uint64_t u = c.below(1000);
   const auto in = [&](int64_t from, int64_t to) {  // evenly, or around a multiple of the tile
-    return c.bits(1) ? c.between(from, to) : (c.between(from, to) / w.tile) * w.tile + c.between(-1, 1);
+    const int64_t length = c.between(from, to);
+    return c.bits(1) ? length : length / w.tile * w.tile + c.between(-1, 1);
   };
-  if (u < 220) nk = c.pick(kEdgeLengths);
-  else if (u < 480) nk = near_multiple(c, w.tile, w.tile > 64 ? 1 : 2);
-  else if (u < 650) nk = c.between(1, 127);
-  else if (u < 905) nk = in(128, 511);
-  else if (u < 975) nk = in(512, 2047);
-  else nk = in(2049, 4200);
+  if (u < 220)
+    nk = c.pick(kEdgeLengths);
+  else if (u < 480)
+    nk = near_multiple(c, w.tile, w.tile > 64 ? 1 : 2);
+  else if (u < 650)
+    nk = c.between(1, 127);
+  else if (u < 905)
+    nk = in(128, 511);
+  else if (u < 975)
+    nk = in(512, 2047);
+  else
+    nk = in(2049, 4200);
   if (nk < lo) {
     const uint64_t how = c.below(4);  // the least itself, the tile's last key, one more, or up to two tiles more
     const int64_t to_edge = (w.tile - lo % w.tile) % w.tile;
-    nk = how == 0 ? lo : how == 1 ? lo + to_edge : how == 2 ? lo + to_edge + 1 : lo + static_cast<int64_t>(c.below(2 * w.tile));
+    nk = how == 0   ? lo
+         : how == 1 ? lo + to_edge
+         : how == 2 ? lo + to_edge + 1
+                    : lo + static_cast<int64_t>(c.below(2 * w.tile));
   }
   if (nk > hi) nk = c.bits(1) ? hi : c.between(lo, hi);
   return nk;
@@ -105,16 +116,21 @@ Shape draw_shape(Choices& c, const Target& target, const ShapeWishes& w) {
   const auto width = [&] { return static_cast<double>(s.d + s.dv); };
   const auto rows = [&] { return s.b * s.hk * ratio * s.nq; };
   const auto cost = [&](double row_count) { return row_count * static_cast<double>(s.nk) * width(); };
-  const double elements = work / (c.below(10) == 9 ? 8 : 32);  // of K and V, which generating and judging pay for too
+  const double elements = work / (c.below(10) == 9 ? 8 : 48);  // of K and V, which generating and judging pay for too
   const auto shrink_rows = [&](int64_t keep) {
     while (cost(static_cast<double>(rows())) > work && rows() > keep) {
       const int64_t before = rows();
       const int64_t most_queries = static_cast<int64_t>(work / (cost(1) * static_cast<double>(rows() / s.nq)));
-      if (s.nq > w.least.nq && !w.more_queries && s.nq > 4) s.nq = std::max({w.least.nq, most_queries, int64_t{4}});
-      else if (s.b > w.least.b) --s.b;
-      else if (s.hk > w.least.hk) --s.hk;
-      else if (ratio > least_ratio) --ratio;
-      else if (s.nq > w.least.nq && !w.more_queries) --s.nq;
+      if (s.nq > w.least.nq && !w.more_queries && s.nq > 4)
+        s.nq = std::max({w.least.nq, most_queries, int64_t{4}});
+      else if (s.b > w.least.b)
+        --s.b;
+      else if (s.hk > w.least.hk)
+        --s.hk;
+      else if (ratio > least_ratio)
+        --ratio;
+      else if (s.nq > w.least.nq && !w.more_queries)
+        --s.nq;
       if (rows() == before) break;
     }
   };

@@ -16,13 +16,13 @@ namespace attest {
 
 struct ShapeWishes {
   DType type = DType::f32;
-  int64_t tile = 64;  // sizes gather around its multiples
+  int64_t tile = 64;                                                         // sizes gather around its multiples
   Shape least{.b = 1, .hq = 1, .hk = 1, .nq = 1, .nk = 1, .d = 1, .dv = 1};  // hq is ignored
   Shape most{.b = 64, .hq = 64, .hk = 64, .nq = 4096, .nk = 4200, .d = 1 << 20, .dv = 1 << 20};
-  bool grouped = false;         // Hq > Hk
-  bool may_group = true;        // Hq may exceed Hk
-  bool more_queries = false;    // Nq > Nk
-  bool aligned = false;         // rows of whole 16-byte units
+  bool grouped = false;       // Hq > Hk
+  bool may_group = true;      // Hq may exceed Hk
+  bool more_queries = false;  // Nq > Nk
+  bool aligned = false;       // rows of whole 16-byte units
   double work = 1.5e6;
 };
 

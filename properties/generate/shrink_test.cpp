@@ -12,7 +12,9 @@ namespace {
 
 Problem large(Regime pin, uint64_t seed, DType type = DType::f32) {
   Choices c = Choices::seeded(seed);
-  return generate(c, Target::everything(), {.pins = {pin}, .type = type, .min_tiles = 2, .choose_tile = true, .max_keys = 600, .work = 3e5}).problem;
+  return generate(c, Target::everything(),
+                  {.pins = {pin}, .type = type, .min_tiles = 2, .choose_tile = true, .max_keys = 600, .work = 3e5})
+      .problem;
 }
 
 TEST(Shrink, EverySimplificationIsValidAndChangesSomething) {
@@ -37,9 +39,10 @@ TEST(Shrink, AlwaysFailingEndsAtNothing) {
     ASSERT_TRUE(s.finished);
     const Problem& p = s.problem;
     EXPECT_EQ(p.shape, (Shape{.b = 1, .hq = 1, .hk = 1, .nq = 1, .nk = 0, .d = 1, .dv = 1}));
-    EXPECT_FALSE(p.causal || p.mask || p.bias || p.key_lengths || p.sink || p.window.left || p.window.right || p.softcap != 0);
+    EXPECT_FALSE(p.causal || p.mask || p.bias || p.key_lengths || p.sink || p.window.left || p.window.right ||
+                 p.softcap != 0);
     EXPECT_EQ(p.q.get(0, 0, 0, 0), 0);
-    EXPECT_EQ(p.choice, Choice{});
+    EXPECT_EQ(p.choice, (Choice{.tile_keys = 1})) << "a tile that is said, the smallest";
   }
 }
 
@@ -70,7 +73,9 @@ TEST(Shrink, TileAndKeysShrinkTogether) {
   Problem p = Problem::make({.b = 2, .hq = 2, .hk = 1, .nq = 3, .nk = 131, .d = 5, .dv = 7}, DType::f16);
   p.choice.tile_keys = 64;
   p.causal = true;
-  const Shrunk s = shrink(p, [](const Problem& q) { return q.choice.tile_keys > 1 && q.shape.nk > q.choice.tile_keys && q.shape.nk % q.choice.tile_keys != 0; });
+  const Shrunk s = shrink(p, [](const Problem& q) {
+    return q.choice.tile_keys > 1 && q.shape.nk > q.choice.tile_keys && q.shape.nk % q.choice.tile_keys != 0;
+  });
   ASSERT_TRUE(s.finished);
   EXPECT_EQ(s.problem.choice.tile_keys, 2);
   EXPECT_EQ(s.problem.shape.nk, 3);

@@ -1,0 +1,53 @@
+// attest diagnose: which fault explains what a kernel makes of a case.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/crash.h"
+#include "corpus/case_file.h"
+#include "properties/explain.h"
+#include "properties/shrink.h"
+
+namespace attest::cli {
+
+namespace {
+
+struct Options {
+  std::string file, kernel, contract = "strict";
+  bool no_trace = false;
+};
+
+Exit diagnose_case(const Options& o) {
+  const Contract how = contract("--contract", o.contract);
+  const Case c = read_case(o.file);
+  const Kernel kernel = load_kernel(o.kernel);
+  if (const std::string why = kernel.refuses(c.problem); !why.empty()) throw Stop(Exit::inconclusive, fmt::format("kernel '{}' refuses {}: {}", kernel.name(), o.file, why));
+  fmt::print("{}{}\n{}kernel {} {} on {}\n", o.file, c.name.empty() ? "" : ": " + c.name, in_words(c.problem), kernel.name(), kernel.table().version, kernel.device());
+  std::fflush(stdout);
+  running(fmt::format("kernel {}; again: attest diagnose {}", kernel.name(), o.file));
+
+  Judge judge;
+  const PropertyContext context{kernel, judge, how};
+  const Explanation found = explain(c.problem, context, {.use_trace = !o.no_trace});
+  const EvidenceRun& first = found.evidence.runs.front();
+  const Verdict verdict = judge(c.problem, first.seen, {.numerics = first.numerics, .conventions = found.evidence.conventions});
+  fmt::print("verdict: {}{}\n\n{}", name_of(verdict.disposition), verdict.detail.empty() ? "" : ", " + verdict.detail, argument(found.evidence, found.diagnosis));
+  if (first.seen.status == RunStatus::crashed || first.seen.status == RunStatus::timed_out) return Exit::crash;
+  return verdict.ok() && found.diagnosis.explaining.empty() ? Exit::holds : Exit::violation;
+}
+
+}  // namespace
+
+Action add_diagnose(CommandLine command) {
+  const auto o = std::make_shared<Options>();
+  command.argument("FILE", o->file, "case file");
+  command.kernel(o->kernel);
+  command.contract(o->contract);
+  command.flag("--no-trace", o->no_trace, "takes the kernel as a black box, even if it gives a trace");
+  return [o] { return diagnose_case(*o); };
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,13 @@
+// conventions.h: correct kernels, one for each convention and figure that a kernel may declare, to see that nothing of
+// what is allowed is taken for a fault.
+#pragma once
+
+#include <vector>
+
+#include "kernel/abi/attest_kernel.h"
+
+namespace attest::mutants {
+
+std::vector<const attest_kernel*> correct_kernels();
+
+}  // namespace attest::mutants

@@ -1,0 +1,28 @@
+// candidates.h: which faults can be tried on a problem: every family whose fault could show on it.
+//
+// Tile size, order and split count come from the trace or the problem's choices where those tell them, and are tried
+// otherwise. Numbers that only the outputs can tell (a scale, a tile's weight) are fitted in diagnose.cpp.
+#pragma once
+
+#include <vector>
+
+#include "reference/diagnosis/fault.h"
+#include "reference/numerics.h"
+#include "reference/observation.h"
+
+namespace attest {
+
+// Ways in which a kernel may have walked over the keys, the likeliest first.
+std::vector<Walk> possible_walks(const Problem& problem, const std::vector<TraceRecord>& trace);
+
+// Every fault with one walk; those for which the walk does not matter only with the first.
+std::vector<Fault> candidates(const Problem& problem, const std::vector<Walk>& walks);
+
+// Explanations of a measured factor on the scale: "1/d for 1/sqrt(d)".
+struct KnownScale {
+  double factor;
+  std::string what;
+};
+std::vector<KnownScale> known_scales(const Problem& problem);
+
+}  // namespace attest

@@ -1,0 +1,220 @@
+// next_runs.cpp: the runs that would tell more.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "reference/diagnosis/candidates.h"
+#include "reference/diagnosis/diagnose.h"
+#include "reference/diagnosis/transforms.h"
+
+namespace attest {
+
+namespace {
+
+constexpr int64_t kIndicatorRuns = 16;    // at most, one chunk of keys each
+constexpr size_t kSeparatingRuns = 3;
+constexpr size_t kContenders = 12;
+constexpr double kApart = 6;              // tolerances between two predictions that a run tells apart
+constexpr double kWork = 3e7;             // multiplications for choosing the contents of one run
+
+// Uniform in [-1, 1).
+class Numbers {
+ public:
+  explicit Numbers(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
+  double next() {
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return std::ldexp(static_cast<double>((state_ * 0x2545F4914F6CDD1Du) >> 11), -52) - 1;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+bool has(const Evidence& e, Purpose purpose) {
+  return std::any_of(e.runs.begin(), e.runs.end(), [&](const EvidenceRun& r) { return r.purpose == purpose; });
+}
+
+Problem with_values(const Problem& p, int64_t width) {
+  Problem out = p;
+  out.shape.dv = width;
+  out.v = Tensor::packed(p.type, {p.shape.b, p.shape.hk, p.shape.nk, width});
+  out.o = Layout::packed({p.shape.b, p.shape.hq, p.shape.nq, width});
+  return out;
+}
+
+// Each key of a chunk has a column of its own; each head a value of its own, so that V of another head shows.
+NextRuns indicators(const Problem& p, int64_t widest) {
+  const int64_t nk = p.shape.nk, width = std::min(std::max<int64_t>(widest, 1), nk);
+  NextRuns next;
+  const auto head_value = [&](int64_t b, int64_t g) { return 1 + static_cast<double>((b * p.shape.hk + g) % 8) / 8; };
+  const bool keys = nk <= kIndicatorRuns * width;
+  const int64_t block = keys ? 1 : (nk + width - 1) / width;
+  next.purpose = keys ? Purpose::key_indicators : Purpose::tile_indicators;
+  for (int64_t first = 0; first < nk; first += width * block) {
+    Problem run = with_values(p, width);
+    for (int64_t b = 0; b < p.shape.b; ++b)
+      for (int64_t g = 0; g < p.shape.hk; ++g)
+        for (int64_t j = first; j < std::min(nk, first + width * block); ++j) run.v.set(b, g, j, (j - first) / block, head_value(b, g));
+    next.problems.push_back(std::move(run));
+  }
+  return next;
+}
+
+enum class Order : uint8_t { random, ascending, descending, needle_first, needle_last, valley };
+
+// The same kind of problem with more keys, and at least a few rows: masks, lengths and bias drawn anew, packed.
+Problem larger(const Problem& p, uint64_t seed) {
+  const int64_t tile = p.choice.tile_keys > 0 ? p.choice.tile_keys : 64;
+  Shape s = p.shape;
+  s.nk = std::max<int64_t>(p.shape.nk, 1) + 2 * tile + 7;
+  s.nq = std::max<int64_t>(p.shape.nq, 37);  // so that a causal mask has many edges
+  s.b = std::min<int64_t>(s.b, 3);
+  Problem out = Problem::make(s, p.type);
+  out.scale = p.scale;
+  out.softcap = p.softcap;
+  out.causal = p.causal;
+  out.window = p.window;
+  out.sink = p.sink;
+  out.choice = p.choice;
+  Numbers numbers(seed);
+  if (p.key_lengths) {
+    out.key_lengths.emplace();
+    for (int64_t b = 0; b < s.b; ++b) out.key_lengths->push_back(static_cast<int32_t>(s.nk - 1 - b * 3 - std::lround((numbers.next() + 1) * 0.2 * double(s.nk))));
+  }
+  const auto extent = [&](const Layout& l) {
+    return std::array<int64_t, 4>{l.extent[0] == 1 ? 1 : s.b, l.extent[1] == 1 ? 1 : s.hq, l.extent[2] == 1 ? 1 : s.nq, l.extent[3] == 1 ? 1 : s.nk};
+  };
+  if (p.mask) {
+    out.mask = BoolMask{Layout::packed(extent(p.mask->layout)), {}};
+    out.mask->storage.resize(static_cast<size_t>(out.mask->layout.count()));
+    for (uint8_t& visible : out.mask->storage) visible = numbers.next() < 0.5;
+  }
+  if (p.bias) out.bias = Tensor::packed(p.bias->type, extent(p.bias->layout));
+  return out;
+}
+
+// The same contents in f32, exactly.
+Problem finer(const Problem& p) {
+  Problem out = p;
+  const auto widen = [](const Tensor& t) {
+    Tensor wide = Tensor::packed(DType::f32, t.layout.extent);
+    int64_t n = 0;
+    for (int64_t a = 0; a < t.layout.extent[0]; ++a)
+      for (int64_t b = 0; b < t.layout.extent[1]; ++b)
+        for (int64_t c = 0; c < t.layout.extent[2]; ++c)
+          for (int64_t d = 0; d < t.layout.extent[3]; ++d) wide.set_bits(n++, from_double(DType::f32, t.get(a, b, c, d)));
+    return wide;
+  };
+  out.type = DType::f32;
+  out.q = widen(p.q);
+  out.k = widen(p.k);
+  out.v = widen(p.v);
+  if (p.bias) out.bias = widen(*p.bias);
+  out.choice.p_type.reset();
+  return out;
+}
+
+// The same geometry, masks and bias with other scores, spread over about [-spread, spread], and other values.
+Problem contents(const Problem& p, Order order, double spread, uint64_t seed) {
+  Problem out = p;
+  const Shape& s = p.shape;
+  Numbers numbers(seed);
+  const double d = static_cast<double>(s.d), scale = std::fabs(static_cast<double>(p.scale));
+  const double reach = std::min(scale > 0 ? spread / scale / d : 1.0, 240.0), sign = p.scale < 0 ? -1 : 1;
+  const auto sign_of = [](int64_t c) { return c % 3 == 1 ? -1.0 : 1.0; };
+  for (int64_t b = 0; b < s.b; ++b) {
+    for (int64_t h = 0; h < s.hq; ++h)
+      for (int64_t i = 0; i < s.nq; ++i) {
+        const double row = 0.75 + 0.25 * numbers.next();
+        for (int64_t c = 0; c < s.d; ++c) out.q.set(b, h, i, c, sign * sign_of(c) * reach * row * (1 + 0.25 * numbers.next()));
+      }
+    for (int64_t g = 0; g < s.hk; ++g)
+      for (int64_t j = 0; j < s.nk; ++j) {
+        const double at = s.nk > 1 ? 2 * static_cast<double>(j) / static_cast<double>(s.nk - 1) - 1 : 0, noise = 0.1 * numbers.next();
+        double t = numbers.next();
+        switch (order) {
+          case Order::random: break;
+          case Order::ascending: t = at + noise; break;
+          case Order::descending: t = -at + noise; break;
+          case Order::needle_first: t = j == 0 ? 1 : -0.5 + noise; break;
+          case Order::needle_last: t = j == s.nk - 1 ? 1 : -0.5 + noise; break;
+          case Order::valley: t = std::fabs(at) - 0.5 + noise; break;
+        }
+        for (int64_t c = 0; c < s.d; ++c) out.k.set(b, g, j, c, sign_of(c) * t);
+        for (int64_t c = 0; c < s.dv; ++c) out.v.set(b, g, j, c, std::round(numbers.next() * 16) / 8);
+      }
+  }
+  // Finite biases and sinks anew; -inf stays, it masks.
+  if (p.bias)
+    for (int64_t n = 0, count = static_cast<int64_t>(out.bias->storage.size()) / size_of(out.bias->type); n < count; ++n)
+      if (to_double(out.bias->type, out.bias->bits(n)) != -INFINITY) out.bias->set_bits(n, from_double(out.bias->type, std::round(numbers.next() * 64) / 16));
+  if (out.sink)
+    for (float& x : *out.sink)
+      if (std::isfinite(x)) x = static_cast<float>(std::round(numbers.next() * 64) / 16);
+  return out;
+}
+
+}  // namespace
+
+NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t widest) {
+  const EvidenceRun& found = evidence.runs.front();
+  const Problem& p = found.problem;
+  if (p.shape.rows() == 0 || p.shape.nk == 0) return {};
+  if (!has(evidence, Purpose::key_indicators) && !has(evidence, Purpose::tile_indicators)) return indicators(p, widest);
+  // A first impression by a problem of the same kind that is large enough for most faults, and one in a type that hides
+  // less.
+  if (!has(evidence, Purpose::larger) && p.shape.nk < 2048) return {Purpose::larger, {contents(larger(p, 5), Order::random, 4.0, 99)}};
+  if (!has(evidence, Purpose::finer) && p.type != DType::f32) return {Purpose::finer, {finer(p)}};
+  if (diagnosis.explaining.empty()) return {};
+  const auto separating = static_cast<size_t>(std::count_if(evidence.runs.begin(), evidence.runs.end(), [](const EvidenceRun& r) { return r.purpose == Purpose::separating; }));
+  if (separating >= kSeparatingRuns || (separating > 0 && diagnosis.explaining.size() < 2)) return {};
+
+  // Contents on which most of the models that are left, and the contract, part from each other.
+  std::vector<Fault> models;
+  for (const Finding& f : diagnosis.explaining)
+    if (models.size() < kContenders) models.push_back(f.fault);
+  Fault contract;
+  contract.walk = models.front().walk;
+  models.push_back(contract);
+  const Shape& s = p.shape;
+  std::vector<int64_t> columns(static_cast<size_t>(std::min<int64_t>(s.dv, 4)));
+  std::iota(columns.begin(), columns.end(), 0);
+  const double work = double(models.size()) * double(s.nk) * double(s.d + 8) * 12;
+  const auto rows = std::clamp<int64_t>(static_cast<int64_t>(kWork / work), 1, std::min<int64_t>(s.rows(), 6));
+  size_t best_pairs = 0;
+  std::optional<Problem> best;
+  uint64_t seed = 17 * (separating + 1);
+  for (const Order order : {Order::random, Order::ascending, Order::descending, Order::valley, Order::needle_last, Order::needle_first})
+    for (const double spread : {3.0, 12.0}) {
+      Problem trial = contents(p, order, spread, ++seed);
+      std::vector<std::vector<Predicted>> predicted(models.size());
+      for (size_t m = 0; m < models.size(); ++m) {
+        const std::optional<Problem> other = transformed(trial, models[m].transform);
+        Predictor predict(other ? *other : trial, evidence.conventions, found.numerics);
+        for (int64_t n = 0; n < rows; ++n) {
+          const int64_t r = rows > 1 ? n * (s.rows() - 1) / (rows - 1) : 0;
+          const RowPrediction& row = predict.row(models[m], {r / (s.hq * s.nq), r / s.nq % s.hq, r % s.nq}, columns);
+          predicted[m].insert(predicted[m].end(), row.o.begin(), row.o.end());
+          if (!found.seen.lse.empty()) predicted[m].push_back(row.lse);
+        }
+      }
+      size_t pairs = 0;
+      for (size_t a = 0; a < models.size(); ++a)
+        for (size_t b = a + 1; b < models.size(); ++b) {
+          bool apart = false;
+          for (size_t n = 0; n < predicted[a].size() && !apart; ++n) {
+            const Predicted &x = predicted[a][n], &y = predicted[b][n];
+            apart = !x.overflow && !y.overflow && x.misfit(y.value) > kApart && y.misfit(x.value) > kApart;
+          }
+          // The likeliest model against the others counts most.
+          pairs += apart ? (a == 0 ? models.size() : 1) : 0;
+        }
+      if (pairs > best_pairs) best_pairs = pairs, best = std::move(trial);
+    }
+  if (!best) return {};
+  return {Purpose::separating, {*best}};
+}
+
+}  // namespace attest

@@ -1,0 +1,138 @@
+#include "reference/diagnosis/predict.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "reference/diagnosis/candidates.h"
+#include "reference/judge.h"
+
+namespace attest {
+
+namespace {
+
+// Five rows over 19 keys with a causal mask, a sink and values that differ.
+Problem small_problem(DType type) {
+  Problem p = Problem::make({.b = 2, .hq = 4, .hk = 2, .nq = 5, .nk = 19, .d = 3, .dv = 4}, type);
+  p.causal = true;
+  p.sink = std::vector<float>{0.5f, -1, 2, -INFINITY};
+  p.choice.tile_keys = 4;
+  uint32_t state = 1;
+  const auto fill = [&](Tensor& t) {
+    for (size_t n = 0; n < t.storage.size() / static_cast<size_t>(size_of(t.type)); ++n) {
+      state = state * 1664525u + 1013904223u;
+      t.set_bits(static_cast<int64_t>(n), from_double(t.type, static_cast<double>(state >> 24) / 64 - 2));
+    }
+  };
+  fill(p.q);
+  fill(p.k);
+  fill(p.v);
+  return p;
+}
+
+Fault fault(Family family, const Walk& walk = {}) {
+  Fault f;
+  f.family = family;
+  f.walk = walk;
+  return f;
+}
+
+std::vector<int64_t> all_columns(const Problem& p) {
+  std::vector<int64_t> columns(static_cast<size_t>(p.shape.dv));
+  std::iota(columns.begin(), columns.end(), 0);
+  return columns;
+}
+
+}  // namespace
+
+TEST(Predict, without_a_fault_it_is_the_reference_whatever_the_walk) {
+  for (DType type : kAllDTypes) {
+    const Problem p = small_problem(type);
+    Judge judge;
+    Predictor predict(p, {}, strict(type));
+    for (const Walk& walk : {Walk{64, false, 1}, Walk{4, false, 1}, Walk{4, true, 1}, Walk{3, true, 3}, Walk{1, false, 2}})
+      for (int64_t h = 0; h < p.shape.hq; ++h)
+        for (int64_t i = 0; i < p.shape.nq; ++i) {
+          const RowReference exact = judge.row(p, 1, h, i, {.numerics = strict(type)});
+          Fault right;
+          right.walk = walk;
+          const RowPrediction& row = predict.row(right, {1, h, i}, all_columns(p));
+          for (size_t d = 0; d < row.o.size(); ++d) EXPECT_NEAR(row.o[d].value, exact.o[d], 1e-13 * (1 + std::fabs(exact.o[d])));
+          EXPECT_NEAR(row.lse.value, exact.lse, 1e-13 * (1 + std::fabs(exact.lse)));
+          EXPECT_TRUE(std::isfinite(row.lse.tolerance));
+        }
+  }
+}
+
+TEST(Predict, a_dropped_tile_is_its_keys_masked) {
+  const Problem p = small_problem(DType::f32);
+  Problem without = p;
+  without.mask = BoolMask{Layout::packed({1, 1, 1, p.shape.nk}), std::vector<uint8_t>(static_cast<size_t>(p.shape.nk), 1)};
+  for (size_t j = 4; j < 8; ++j) without.mask->storage[j] = 0;
+  Fault dropped = fault(Family::tile_dropped, {4, false, 1});
+  dropped.weighed_tile = 1;
+  dropped.weight = 0;
+  Judge judge;
+  Predictor predict(p, {}, strict(p.type));
+  for (int64_t i = 0; i < p.shape.nq; ++i) {
+    const RowReference exact = judge.row(without, 0, 2, i, {.numerics = strict(p.type)});
+    const RowPrediction& row = predict.row(dropped, {0, 2, i}, all_columns(p));
+    for (size_t d = 0; d < row.o.size(); ++d) EXPECT_NEAR(row.o[d].value, exact.o[d], 1e-13);
+    EXPECT_NEAR(row.lse.value, exact.lse, 1e-13);
+  }
+}
+
+TEST(Predict, a_factor_on_the_scale_is_another_problem) {
+  const Problem p = small_problem(DType::f32);
+  Problem half = p;
+  half.scale = p.scale / 2;
+  Fault wrong = fault(Family::scale_wrong);
+  wrong.scale_factor = 0.5;
+  Judge judge;
+  Predictor predict(p, {}, strict(p.type));
+  const RowReference exact = judge.row(half, 0, 1, 3, {.numerics = strict(p.type)});
+  const RowPrediction& row = predict.row(wrong, {0, 1, 3}, all_columns(p));
+  for (size_t d = 0; d < row.o.size(); ++d) EXPECT_NEAR(row.o[d].value, exact.o[d], 1e-13);
+}
+
+// What the seeds work out by hand: scores 0, ln 3 in tiles of one key, V = 1, 0. Without the rescale of O and l the
+// first key keeps the weight 1 beside the second's 1.
+TEST(Predict, missing_rescale_of_two_keys) {
+  Problem p = Problem::make({.nk = 2}, DType::f32);
+  p.q.set(0, 0, 0, 0, 1);
+  p.k.set(0, 0, 1, 0, std::log(3.0));
+  p.v.set(0, 0, 0, 0, 1);
+  p.choice.tile_keys = 1;
+  Predictor predict(p, {}, strict(p.type));
+  const int64_t column[] = {0};
+  Fault f = fault(Family::rescale_missing, {1, false, 1});
+  f.fold = Fold::no_rescale;
+  EXPECT_DOUBLE_EQ(predict.row(f, {}, column).o[0].value, 0.5);
+  f.fold = Fold::no_rescale_o;
+  EXPECT_NEAR(predict.row(f, {}, column).o[0].value, 0.75, 1e-7);
+  f.fold = Fold::no_rescale_l;
+  EXPECT_NEAR(predict.row(f, {}, column).o[0].value, 1.0 / 6, 1e-7);
+  f.fold = Fold::right;
+  EXPECT_NEAR(predict.row(f, {}, column).o[0].value, 0.25, 1e-7);
+}
+
+TEST(Predict, every_candidate_has_a_prediction_and_a_family) {
+  Problem p = small_problem(DType::f16);
+  p.window = {3, 2};
+  p.key_lengths = std::vector<int32_t>{19, 11};
+  p.softcap = 2;
+  p.bias = Tensor::packed(DType::f32, {1, 1, 5, 19});
+  p.choice.splits = 3;
+  Predictor predict(p, {}, strict(p.type));
+  std::set<Family> families;
+  for (const Fault& f : candidates(p, possible_walks(p, {}))) {
+    EXPECT_NE(f.family, Family::none);
+    families.insert(f.family);
+    for (int64_t i = 0; i < p.shape.nq; ++i) EXPECT_EQ(predict.row(f, {1, 3, i}, all_columns(p)).o.size(), 4u);
+  }
+  EXPECT_GT(families.size(), 50u);
+}
+
+}  // namespace attest

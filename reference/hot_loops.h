@@ -1,0 +1,131 @@
+// hot_loops.h: the loops that take the double path's time, compiled for AVX-512, AVX2 with FMA and the baseline; the
+// best that the processor has is chosen at run time.
+//
+// The three differ in the order of their sums and in fused products; the enclosure (enclosure.h) covers all of them.
+// Arrays are packed; `key` names the n rows of K or V that take part.
+#pragma once
+
+#include <cstdint>
+
+namespace attest {
+
+// value[j] = q.k, abs[j] = sum |q_d k_d|, terms[j] = its nonzero products, for the keys key[0..n).
+struct DotArguments {
+  const double* q;
+  const float* k;
+  const int64_t* key;
+  int64_t n, d;
+  bool dense;  // neither q nor K holds a zero: every product counts as a term
+  double *value, *abs, *terms;
+};
+
+// o[d] = sum p_j v_jd, abs[d] = sum p_j |v_jd|.
+struct ValueArguments {
+  const float* v;
+  const int64_t* key;
+  const double* p;
+  int64_t n, dv;
+  double *o, *abs;
+};
+
+// The bound's sums over the keys, per column.
+struct BoundSums {
+  double* spread;   // sum p (e^delta - 1) |v - O|
+  double* near;     // sum r |v - O|        where P is rounded by r
+  double* noise1;   // sum (p sigma)^2 (v - O)
+  double* noise2;   // sum (p sigma)^2 (v - O)^2
+  double* nonzero;  // nonzero values, where `zeros`
+  float* low;       // smallest value, of those that stand there before
+  float* high;      // largest
+};
+struct BoundArguments {
+  const float* v;
+  const int64_t* key;
+  const double* o;
+  int64_t n, dv;
+  bool rounded, zeros;     // P is rounded; V holds zeros
+  const double* grow;      // p (e^delta - 1)
+  const double* rounding;  // r
+  const double* sigma2;    // (p sigma)^2
+  BoundSums sums;
+};
+
+// Scores of one fused scale: x = s = scale dot, kappa the error of x.
+struct ScoreArguments {
+  const double *dot, *dot_abs, *dot_terms;
+  int64_t n;
+  double scale, dot_error;  // error of x for each unit of dot_abs where the dot product is a sum
+  double *x, *s, *kappa;
+};
+
+// ds = (s - m) + (s_low - m_low).
+struct ShiftArguments {
+  const double *s, *s_low, *kappa;
+  int64_t n;
+  double m, m_low;
+  double* ds;
+  double least_ds, kappa_at_maximum;  // results: the smallest ds, the largest kappa where s = m
+};
+
+// kappa += the error of exp where it acts; l = sum p, entropy = sum p kappa.
+struct SumArguments {
+  const double *ds, *p;
+  int64_t n;
+  double* kappa;
+  double l, entropy, kappa_most;  // results
+};
+
+// delta_j = own_j + 2^-23 |ds_j| + shared: the bound of the error of key j's exponent.
+struct DeltaArguments {
+  const double *own, *ds, *kappa, *p;
+  int64_t n;
+  double shared;
+  double* delta;
+  double own_most, delta_most, gain, p_kappa;  // results; gain: the largest kappa / delta
+};
+
+// What the errors of the exponents and the rounding of P make of each weight; bound.cpp says what each figure is.
+struct WeightArguments {
+  const double *p, *ds, *delta, *own, *s, *x, *dot_abs, *dot_terms;
+  const double *more, *less;  // e^delta - 1 from above, e^-delta from below; NULL where every delta is below 2^-8
+  int64_t n;
+  bool one_weight, affine;
+  double p_rel, p_abs;                 // rounding of P, relative and where it is subnormal
+  double top_unit, own_most;           // rounding of P at the maximum: top_unit + 2 (own_most + own), p_rel at most
+  double sub_below, flush_below, flush_margin;
+  double scale, weight_noise, stagnates_below, stagnation_unit;
+  double *grow, *rounding, *sub, *flush, *sigma2;
+  double l_low, l_high, l_low_lse, l_high_lse, grow_sum, l_rounding, l_flush, stagnation, arguments_noise, sigma2_sum;  // results
+  bool rare;                                                                                               // some sub or flush is not 0
+};
+
+struct HotLoops {
+  const char* name;
+  void (*widen_f16)(const uint8_t* from, int64_t n, float* to);   // unaligned
+  void (*widen_bf16)(const uint8_t* from, int64_t n, float* to);
+  double (*dots)(const DotArguments&);  // returns sum abs[j]: finite, and above each of them, if all are finite
+  void (*exps)(const double* x, int64_t n, double* y);  // e^x within two units in the last place; a subnormal one may be 0
+  void (*scores)(const ScoreArguments&);
+  double (*maximum)(const double* x, int64_t n);  // -inf of none
+  void (*shift)(ShiftArguments&);
+  void (*sums)(SumArguments&);
+  void (*deltas)(DeltaArguments&);
+  void (*weights)(WeightArguments&);
+  void (*weighted_sums)(const ValueArguments&);
+  void (*bound_sums)(const BoundArguments&);
+};
+
+// How many roundings a product passes in `dots` of d products, at most: the sum is within dot_roundings(d) 2^-53 sum |q_d k_d|.
+double dot_roundings(int64_t d);
+
+// The fastest set; ATTEST_INSTRUCTIONS=baseline|avx2|avx512 in the environment asks for another.
+const HotLoops& hot_loops();
+
+// Every set that this processor can run, the baseline first.
+struct HotLoopSets {
+  const HotLoops* set[3];
+  int count;
+};
+HotLoopSets hot_loop_sets();
+
+}  // namespace attest
