@@ -157,20 +157,26 @@ class Run {
     for (void* p : owned_) cudaFree(p);
   }
 
-  // False if refused.
-  bool forward() {
-    bench::Call call(c_.e, sizeof(T) == 2 && std::is_same_v<T, __nv_bfloat16>, q, k, v, o, lse, c_.heads_inside);
+  // False if refused. `batch`: this one alone, written where the whole call writes it.
+  bool forward(int64_t batch = -1) {
+    bench::Extents e = c_.e;
+    const int64_t b = std::max<int64_t>(batch, 0), heads = e.query_heads * b;
+    if (batch >= 0) e.batches = 1;
+    bench::Call call(e, std::is_same_v<T, __nv_bfloat16>, q + heads * e.queries * e.width,
+                     k + b * e.key_heads * e.keys * e.width, v + b * e.key_heads * e.keys * e.value_width,
+                     o + heads * e.queries * e.value_width, lse + heads * e.queries, c_.heads_inside);
     if (lengths) call.set_key_lengths(lengths);
     call.args.scale = scale, call.args.causal = c_.causal;
     call.args.window_left = c_.left, call.args.window_right = c_.right;
     char message[200] = "";
     if (!hopper::hopper_supports(call.args, message, sizeof message))
       return std::printf("%s: refused: %s\n", c_.name.c_str(), message), false;
-    call.args.workspace_bytes = hopper::hopper_workspace_bytes(call.args);
+    // A variant may cut the call otherwise than the shape that the kernel chooses.
+    call.args.workspace_bytes = hopper::hopper_workspace_bytes(call.args) + (c_.variant < 0 ? 0 : 1 << 20);
     if (!workspace) workspace = allocate<char>(call.args.workspace_bytes);
     check(cudaMemset(workspace, 0x5A, call.args.workspace_bytes), "poison");
-    check(cudaMemset(o, 0xFF, rows * c_.e.value_width * 2), "poison");
-    check(cudaMemset(lse, 0xFF, rows * 4), "poison");
+    if (batch <= 0) check(cudaMemset(o, 0xFF, rows * c_.e.value_width * 2), "poison");
+    if (batch <= 0) check(cudaMemset(lse, 0xFF, rows * 4), "poison");
     call.args.workspace = workspace;
     int count;
     const attest_status status =
@@ -338,6 +344,29 @@ void visible_value(const Case& c) {
   verdict(c.name, ran && wrong == 0, figures);
 }
 
+// The same bits `times` times over, and each batch by itself as among the others.
+template <class T>
+void repeats(const Case& c, int times) {
+  Run<T> run(c);
+  bool ran = run.forward();
+  const auto first = run.output();
+  const auto first_lse = run.log_sums();
+  int64_t different = 0, alone_different = 0;
+  const auto differs = [&] {
+    const auto o = run.output();
+    const auto l = run.log_sums();
+    return std::memcmp(o.data(), first.data(), o.size() * sizeof(T)) != 0 ||
+           std::memcmp(l.data(), first_lse.data(), l.size() * sizeof(float)) != 0;
+  };
+  for (int i = 0; i < times && ran; ++i) ran &= run.forward(), different += differs();
+  for (int64_t b = 0; b < c.e.batches && ran; ++b) ran &= run.forward(b);
+  alone_different += differs();
+  char figures[100];
+  std::snprintf(figures, sizeof figures, "%d repeats, %lld differ; alone %s", times, static_cast<long long>(different),
+                alone_different ? "DIFFERS" : "the same bits");
+  verdict(c.name, ran && different == 0 && alone_different == 0, figures);
+}
+
 template <class T>
 void all(const char* type, bool quick) {
   const auto name = [&](const char* what, const bench::Extents& e) {
@@ -370,6 +399,12 @@ void all(const char* type, bool quick) {
     run("large scores", {1, 2, 2, 400, 400, d, d}, [](Case& c) { c.scale = 3.0f; });
     run("huge scores", {1, 2, 2, 200, 200, d, d}, [](Case& c) { c.scale = 1e6f; });
     run("narrow", {1, 2, 2, 200, 300, d - 24, d - 8});
+    run("unaligned", {1, 2, 2, 200, 300, d - 23, d - 7}, [](Case& c) { c.causal = 1; });
+    run("one query, many keys", {2, 4, 2, 1, 5000, d, d});
+    run("few queries causal", {2, 4, 2, 50, 4000, d, d}, [](Case& c) { c.causal = 1; });
+    run("few queries lengths", {4, 2, 1, 7, 3000, d, d}, [](Case& c) { c.lengths = true; });
+    run("few queries huge scores", {1, 2, 2, 30, 2500, d, d}, [](Case& c) { c.scale = 1e6f; });
+    run("large scores, common offset", {1, 2, 2, 300, 700, d, d}, [](Case& c) { c.scale = 3e3f; });
     if (!quick) run("many blocks", {3, 16, 4, 1500, 1500, d, d}, [](Case& c) { c.causal = 1; });
     const float limit = std::is_same_v<T, __half> ? 12000.0f : 6e37f;
     run("values at the limit", {1, 1, 1, 200, 500, d, d}, [&](Case& c) { c.v_size = limit; });
@@ -380,6 +415,15 @@ void all(const char* type, bool quick) {
     visible_value<T>(c);
     c.causal = 0, c.e = {1, 2, 2, 500, 333, d, d}, c.name = name("Inf at a visible key, full", c.e);
     visible_value<T>(c);
+    c.e = {2, 2, 2, 20, 3333, d, d}, c.name = name("Inf at a visible key, few queries", c.e);
+    visible_value<T>(c);
+    c.causal = 1, c.name = name("masked NaN keeps bits, few queries causal", c.e);
+    masked_payload<T>(c);
+    const int times = quick ? 20 : 1000;
+    c.e = {3, 2, 2, 500, 500, d, d}, c.name = name("repeats causal", c.e);
+    repeats<T>(c, times);
+    c.e = {3, 4, 2, 2, 5000, d, d}, c.causal = 0, c.name = name("repeats few queries", c.e);
+    repeats<T>(c, times);
   }
 }
 
@@ -402,6 +446,13 @@ int main(int argc, char** argv) {
       accuracy<__nv_bfloat16>(c);
       c.lengths = false, c.e = {1, 2, 2, 140, 140, d, d}, c.name = "tiny masked NaN D" + std::to_string(d);
       masked_payload<__nv_bfloat16>(c);
+      c.e = {1, 2, 1, 3, 2100, d, d}, c.name = "tiny few queries D" + std::to_string(d);
+      accuracy<__nv_bfloat16>(c);
+      masked_payload<__nv_bfloat16>(c);
+      c.e = {1, 1, 1, 70, 90, d - 3, d}, c.name = "tiny unaligned D" + std::to_string(d);
+      accuracy<__nv_bfloat16>(c);
+      c.scale = 1e6f, c.e = {1, 1, 1, 70, 90, d, d}, c.name = "tiny exact D" + std::to_string(d);
+      accuracy<__nv_bfloat16>(c);
     }
     return failures != 0;
   }

@@ -72,6 +72,37 @@ def ceilings():
     return 2 * 8192**3 / statistics.median(t["multiply"]) / 1e9, 2 * big.numel() / statistics.median(t["copy"]) / 1e9
 
 
+def decoding(kernel, repeats):
+    """One query over many keys, batch 16, 16 heads, D 128: bandwidth in TB/s, the bytes of K and V alone counted."""
+    cells = []
+    for n in 8192, 65536:
+        b, h, d = 16, 16, 128
+        tensor = lambda length: torch.randn(b, h, length, d, device="cuda", dtype=torch.bfloat16)
+        sets = [[tensor(1), tensor(n), tensor(n)] for _ in range(2)]
+        out = torch.empty_like(sets[0][0])
+        lse = torch.empty(b, h, 1, device="cuda")
+        contenders = {"attest": lambda qkv: kernel.forward(-1, *qkv, out, lse, False)}
+        for name, backend in ("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash2", SDPBackend.FLASH_ATTENTION):
+            def run(qkv, backend=backend):
+                with sdpa_kernel(backend):
+                    return torch.nn.functional.scaled_dot_product_attention(*qkv)
+            try:
+                expected = run(sets[0]).float()
+                contenders[name] = run
+            except RuntimeError as error:
+                print(f"decode N {n}: {name} refuses: {str(error).splitlines()[0]}")
+        contenders["attest"](sets[0])
+        difference = ((out.float() - expected).norm() / expected.norm()).item()
+        if not difference < 5e-3:
+            print(f"decode N {n}: differs by {difference}")
+        times = time_in_turns(contenders, sets, repeats)
+        cell = {"length": n, "tbps": {name: 4 * b * h * n * d / statistics.median(t) / 1e9 for name, t in times.items()}}
+        cells.append(cell)
+        print(f"decode N {n:5}: " + ", ".join(f"{name} {v:.2f} TB/s" for name, v in cell["tbps"].items()), flush=True)
+        del sets, expected
+    return cells
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
@@ -128,6 +159,7 @@ def main():
                 print(f"D {d:3} {'causal' if causal else 'full  '} N {n:5}: " +
                       ", ".join(f"{name} {v:.0f} ({v / best['cudnn']:.2f})" for name, v in best.items()), flush=True)
                 del sets, out, lse
+    decode_cells = decoding(kernel, args.repeats)
     ratios = [c["tflops"]["attest"] / c["tflops"]["cudnn"] for c in cells if "attest" in c["tflops"]]
     print(f"attest / cudnn over {len(ratios)} cells: geometric mean "
           f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}, least {min(ratios):.3f}")
@@ -135,7 +167,7 @@ def main():
         with open(args.json, "w") as f:
             json.dump({"device": torch.cuda.get_device_name(), "torch": torch.__version__,
                        "cudnn": torch.backends.cudnn.version(), "product_tflops": multiply, "copy_tbps": copy,
-                       "cells": cells}, f, indent=1)
+                       "cells": cells, "decode": decode_cells}, f, indent=1)
 
 
 if __name__ == "__main__":

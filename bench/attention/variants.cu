@@ -1,10 +1,20 @@
 #include "bench/attention/variants.h"
-#include "kernel/cuda/hopper/launch.cuh"
+
+#include <cuda_bf16.h>
+
+#include "kernel/cuda/hopper/shapes.cuh"
+
+namespace attest::hopper {
+
+template <int QueryRows, int KeyRows, int Width, int Stages, bool TakeTurns, bool RescaleEarly>
+struct Tile;
+template <class Tile, class T>
+attest_status launch(const attest_args& args, const CallShape& shape, cudaStream_t stream, char* message, size_t size);
+
+}  // namespace attest::hopper
 
 namespace attest::bench {
 namespace {
-
-using hopper::Tile;
 
 template <class Tile>
 attest_status forward(const attest_args& args, cudaStream_t stream, char* message, size_t size) {
@@ -13,19 +23,11 @@ attest_status forward(const attest_args& args, cudaStream_t stream, char* messag
   return hopper::launch<Tile, __nv_bfloat16>(args, shape, stream, message, size);
 }
 
-template <int Q, int K, int W, int S, bool T, bool R>
-constexpr Variant variant(const char* name) {
-  return {name, W, forward<Tile<Q, K, W, S, T, R>>};
-}
-
-//                         queries keys width stages turns  rescale early
+#define WIDTH(queries, keys, width, ...) width
 constexpr Variant kVariants[] = {
-    variant<192, 128, 64, 2, true, false>("192x128 s2 turns"),
-    variant<128, 128, 64, 3, true, false>("128x128 s3 turns"),
-    variant<128, 176, 128, 2, true, false>("128x176 s2 turns"),
-    variant<128, 128, 128, 2, true, false>("128x128 s2 turns"),
-    variant<128, 80, 256, 2, true, true>("128x80 s2 turns early"),
-    variant<128, 80, 256, 2, false, true>("128x80 s2 early"),
+#define X(name, ...) {#name, WIDTH(__VA_ARGS__), forward<hopper::Tile<__VA_ARGS__>>},
+    ATTEST_HOPPER_SHAPES(X)
+#undef X
 };
 
 }  // namespace

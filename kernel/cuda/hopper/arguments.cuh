@@ -1,16 +1,22 @@
 // arguments.cuh: what one launch computes, as the device sees it.
 //
-// A row passes through at most three launches. `main` computes every row. A row whose result is not finite although
-// its scores were ordinary met a non-finite value at some key, often a masked one (0 * NaN is NaN): `clean_values`
-// repeats the same arithmetic on values with their non-finite entries read as 0, so that the row has the very bits
-// it would have had if a masked key had held anything else. What is left (scores so large that the rounding of m*c
-// matters, NaN or +inf scores, sums of values beyond f32, non-finite values at visible keys) exact_rows.cuh does in
-// double. The choice depends on the row's own scores and values alone.
+// Every row is computed by the main pass. A row whose result is not finite although its scores were ordinary met a
+// non-finite value at some key, often a masked one (0 * NaN is NaN): its block is done again, by the same arithmetic
+// on values with their non-finite entries read as 0, so that the row has the very bits it would have had if a masked
+// key had held anything else. What is left (scores so large that the rounding of m*c matters, NaN or +inf scores,
+// sums of values beyond f32, non-finite values at visible keys) exact_rows.cuh does in double. The choice depends on
+// the row's own scores and values alone.
+//
+// With few queries the keys are split into parts of a fixed number of tiles: each part of a row is a piece of work of
+// its own and leaves a partial state, which merge_splits.cuh joins.
+// A traced call ends with one more launch, which walks the same tiles again by the same arithmetic and only records.
 #pragma once
 
 #include <cuda.h>
 
 #include <cstdint>
+
+#include "kernel/abi/attest_kernel.h"
 
 namespace attest::hopper {
 
@@ -20,12 +26,18 @@ struct Operand {
   int64_t batch, head, row;
 };
 
-enum class Pass : int { main, clean_values };
+// What a piece of work is for.
+enum class Purpose : int { main, clean_values, trace };
 
-// What became of a row; bit 0 and bit 1 of the state of a strip of 16 rows say which kinds it holds.
+// What became of a row.
 enum RowState : uint8_t { kDone = 0, kValuesNotFinite = 1, kNeedsExact = 2 };
-constexpr int kStripRows = 16;      // of a warp
+constexpr int kWarpRows = 16;       // of a consumer warp
 constexpr int kWarpgroupRows = 64;  // of a consumer warpgroup
+
+// The state of a row after one split: m in raw dot products, l and O relative to round(m * scale_log2e).
+struct PartialState {
+  float m, l;
+};
 
 struct Arguments {
   CUtensorMap q_map, k_map, v_map;
@@ -37,27 +49,31 @@ struct Arguments {
   int batches, query_heads, heads_per_key_head, queries, keys, width, value_width;
   // 1, or 0 where a broadcast dimension has extent 1 in the maps.
   int q_head_step, q_batch_step, k_head_step, k_batch_step, v_head_step, v_batch_step;
+  int copy_engine;                // 0: strides, alignment or widths that the copy engine does not take
   float scale;                    // |scale|
   float scale_log2e;              // |scale| * log2(e), rounded once
   int negative_scale;             // 1: Q is negated, which negates every score exactly
   int window_left, window_right;  // kUnlimited, or how far a query sees
-  Pass pass;
-  uint8_t* row_state;    // [batch, head, query]
-  uint8_t* strip_state;  // [batch, head, strips]
-  int strips;            // per head
-  uint8_t* warp_state;   // [main_warps]: the kinds of rows that each consumer warp of the main pass left behind
-  int main_warps;
-  // Order of work (schedule.cuh): blocks of queries per head, heads per section, and the counter of places handed out,
-  // null where they go in turn.
-  int blocks, section_heads;
+  int blocks;                     // of queries, per head
+  int splits, split_tiles;        // parts that the keys are split into, and tiles of a part
+  int tracing;                    // this launch is the one that records
+  attest_trace_record* trace_records;
+  unsigned long long* trace_count;
+  uint64_t trace_capacity;
+  // In the workspace.
+  uint8_t* row_state;       // [batch, head, split, query]
+  int* previous_place;      // [place]: what the same thread block worked on before
+  PartialState* partial;    // [batch, head, split, query], where splits > 1
+  float* partial_o;         // the same, x value_columns
+  int value_columns;        // value_width, rounded up to a multiple of 8
+  // Order of work (schedule.cuh): heads per section, and the counter of places handed out, null where they go in turn.
+  int section_heads;
   int* next_place;
 };
 
-// Whether the main pass left rows of one of these kinds anywhere. For all threads of a block together.
-__device__ inline bool anything_left(const Arguments& a, int kinds) {
-  bool any = false;
-  for (int i = threadIdx.x; i < a.main_warps; i += blockDim.x) any |= a.warp_state[i] & kinds;
-  return __syncthreads_or(any);
+// A row's index among the states of its split.
+__device__ inline int64_t state_index(const Arguments& a, int batch, int head, int split, int row) {
+  return ((int64_t{batch} * a.query_heads + head) * a.splits + split) * a.queries + row;
 }
 
 }  // namespace attest::hopper

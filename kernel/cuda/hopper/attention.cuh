@@ -11,6 +11,10 @@
 // warpgroups issue their products in turn, so that one computes exponentials while the other multiplies.
 // Every mask is an interval of keys per query (visible_keys.cuh): only tiles at its edges are tested, tiles outside
 // are not visited.
+//
+// The loop is compiled twice. The fast one does the main pass with the copy engine. The careful one has the same
+// arithmetic, hence the same bits, and takes what the copy engine does not: other layouts, blocks to be done again on
+// clean values, and the walk that records a trace (arguments.cuh).
 // Sources: T. Dao et al., "FlashAttention" (2022), algorithm 1; J. Shah et al., "FlashAttention-3" (2024).
 #pragma once
 
@@ -19,7 +23,8 @@
 #include "kernel/cuda/hopper/arguments.cuh"
 #include "kernel/cuda/hopper/barrier.cuh"
 #include "kernel/cuda/hopper/bulk_copy.cuh"
-#include "kernel/cuda/hopper/clean_values.cuh"
+#include "kernel/cuda/hopper/careful_copy.cuh"
+#include "kernel/cuda/hopper/exact_rows.cuh"
 #include "kernel/cuda/hopper/matrix_multiply.cuh"
 #include "kernel/cuda/hopper/schedule.cuh"
 #include "kernel/cuda/hopper/softmax.cuh"
@@ -37,20 +42,14 @@ struct Tile {
   static constexpr bool take_turns = TakeTurns;
   static constexpr bool rescale_early = RescaleEarly;  // O is rescaled before the product, not after the softmax
   static constexpr int consumers = QueryRows / 64;
+  static constexpr bool may_split = consumers == 1;  // for few queries: the keys are split into parts
   static constexpr int threads = 128 * (1 + consumers);
+  // Where the registers of a multiprocessor do not suffice for all alike.
+  static constexpr bool move_registers = consumers > 1;
   static constexpr int producer_registers = consumers == 3 ? 32 : 40;
   static constexpr int consumer_registers = consumers == 3 ? 160 : 232;
-  static_assert(QueryRows % 64 == 0 && KeyRows % 16 == 0 && Width % 64 == 0 && (consumers == 2 || consumers == 3));
-};
-
-template <class Tile>
-struct Shared {
-  alignas(1024) char q[Tile::query_rows * Tile::width * 2];
-  alignas(1024) char k[Tile::stages][Tile::key_rows * Tile::width * 2];
-  alignas(1024) char v[Tile::stages][Tile::key_rows * Tile::width * 2];
-  TransferBarrier q_full[Tile::consumers], q_free[Tile::consumers];  // each warpgroup's queries by themselves
-  TransferBarrier k_full[Tile::stages], k_free[Tile::stages], v_full[Tile::stages], v_free[Tile::stages];
-  WorkQueue queue;
+  static_assert(QueryRows % 64 == 0 && KeyRows % 16 == 0 && Width % 64 == 0 && consumers >= 1 && consumers <= 3);
+  static_assert(!TakeTurns || consumers > 1);
 };
 
 // The number of a tile in the stream of tiles of this thread block: its place in the ring, and the parity of the
@@ -63,19 +62,38 @@ struct RingPosition {
   __device__ void next() { ++number; }
 };
 
-constexpr int kTurnBarriers = 3;  // named barriers 1 to 3 (Turn); the next ones belong to one warpgroup each
-__device__ inline void meet_warpgroup(int warpgroup) { meet(1 + kTurnBarriers + warpgroup, 128); }
-
-// Whether the second pass has anything to do in this block of queries.
+// How far the producer has come.
 template <class Tile>
-__device__ inline bool holds_rows_to_clean(const Arguments& a, const Work& work) {
-  const uint8_t* strips = a.strip_state + (int64_t{work.batch} * a.query_heads + work.head) * a.strips;
-  const int begin = work.block * (Tile::query_rows / kStripRows);
-  bool any = false;
-  for (int i = begin; i < min(begin + Tile::query_rows / kStripRows, a.strips); ++i)
-    any |= strips[i] & kValuesNotFinite;
-  return any;
-}
+struct Produced {
+  RingPosition<Tile::stages> keys, values;
+  uint32_t q_parity = 0;
+  int pushed = 0;
+  int last_place = -1;  // the chain of Arguments::previous_place starts here
+};
+
+// How far a consumer has come.
+template <class Tile>
+struct Consumed {
+  RingPosition<Tile::stages> at;  // the tile whose scores come next or are being taken in
+  uint32_t q_parity = 0;
+  int popped = 0;
+};
+
+template <class Tile>
+struct Shared {
+  alignas(1024) char q[Tile::query_rows * Tile::width * 2];
+  alignas(1024) char k[Tile::stages][Tile::key_rows * Tile::width * 2];
+  alignas(1024) char v[Tile::stages][Tile::key_rows * Tile::width * 2];
+  TransferBarrier q_full[Tile::consumers], q_free[Tile::consumers];  // each warpgroup's queries by themselves
+  TransferBarrier k_full[Tile::stages], k_free[Tile::stages], v_full[Tile::stages], v_free[Tile::stages];
+  WorkQueue queue;
+  Produced<Tile> produced;  // after the main pass
+  int rows_left;            // whether the main pass left rows undone
+};
+
+// Named barriers 1 to 3 belong to Turn, the next ones to one warpgroup each, the one after to all consumers.
+constexpr int kTurnBarriers = 3, kConsumersBarrier = 1 + kTurnBarriers + 4;
+__device__ inline void meet_warpgroup(int warpgroup) { meet(1 + kTurnBarriers + warpgroup, 128); }
 
 template <class Tile>
 struct Block {
@@ -84,73 +102,116 @@ struct Block {
   TileRange<Tile::key_rows> tiles;
 
   __device__ Block(const Arguments& a, const Work& w)
-      : work(w), visible(a, w.keys), tiles(visible, first_row(), min(first_row() + Tile::query_rows, a.queries)) {}
+      : work(w), visible(a, w.keys), tiles(visible, first_row(), end_row(a)) {
+    if constexpr (Tile::may_split) tiles.keep(w.split * a.split_tiles, a.split_tiles);
+  }
   __device__ int first_row() const { return work.block * Tile::query_rows; }
+  __device__ int end_row(const Arguments& a) const { return min(first_row() + Tile::query_rows, a.queries); }
 };
 
-// The producer: draws blocks of queries and keeps the ring full. K runs one tile ahead of V, as the consumers do.
-// One thread does this with the copy engine; in the second pass the whole warpgroup, which cleans V on the way.
-template <class Tile, class T>
-__device__ inline void produce(const Arguments& a, Shared<Tile>& shared, int thread) {
-  RingPosition<Tile::stages> keys_at, values_at;
-  uint32_t q_parity = 0;
-  int pushed = 0;
-
-  const auto load = [&](const Block<Tile>& block) {
-    const Work& work = block.work;
-    const int key_head = work.head / a.heads_per_key_head;
-    const auto load_keys = [&](int tile) {
-      shared.k_free[keys_at.stage()].wait(keys_at.parity() ^ 1);
-      if (thread == 0)
-        copy_tile<Tile::key_rows, Tile::width>(shared.k[keys_at.stage()], &a.k_map, shared.k_full[keys_at.stage()],
-                                               tile * Tile::key_rows, key_head * a.k_head_step,
-                                               work.batch * a.k_batch_step);
-      keys_at.next();
-    };
-    const auto load_values = [&](int tile) {
-      shared.v_free[values_at.stage()].wait(values_at.parity() ^ 1);
-      if (a.pass == Pass::clean_values) {
-        const T* values = static_cast<const T*>(a.v.data) + work.batch * a.v.batch + key_head * a.v.head;
-        copy_finite_values<T, Tile::key_rows, Tile::width>(shared.v[values_at.stage()], values, a.v.row,
-                                                           tile * Tile::key_rows, a.keys, a.value_width, thread);
-        meet_warpgroup(0);
-        if (thread == 0) shared.v_full[values_at.stage()].arrive();
-      } else {
-        copy_tile<Tile::key_rows, Tile::width>(shared.v[values_at.stage()], &a.v_map, shared.v_full[values_at.stage()],
-                                               tile * Tile::key_rows, key_head * a.v_head_step,
-                                               work.batch * a.v_batch_step);
-      }
-      values_at.next();
-    };
-
-    const auto& tiles = block.tiles;
-    load_keys(tiles.end - 1);
-#pragma unroll
-    for (int group = 0; group < Tile::consumers; ++group) {
-      shared.q_free[group].wait(q_parity ^ 1);
-      if (thread == 0)
-        copy_tile<kWarpgroupRows, Tile::width, Tile::query_rows>(
-            shared.q + group * kWarpgroupRows * kPanelRowBytes, &a.q_map, shared.q_full[group],
-            block.first_row() + group * kWarpgroupRows, work.head * a.q_head_step, work.batch * a.q_batch_step);
+// Keeps the ring full with the tiles of one block. K runs one tile ahead of V, as the consumers do. One thread does
+// this with the copy engine, the whole warpgroup where it copies carefully.
+template <class Tile, class T, bool kCareful>
+__device__ inline void load(const Arguments& a, Shared<Tile>& shared, Produced<Tile>& at, const Block<Tile>& block,
+                            int thread) {
+  const Work& work = block.work;
+  const int key_head = work.head / a.heads_per_key_head;
+  const auto head_of = [&](const Operand& t, int head, int count, int columns) {
+    return Rows{static_cast<const T*>(t.data) + work.batch * t.batch + head * t.head, t.row, count, columns};
+  };
+  const auto landed = [&](TransferBarrier& barrier) {
+    meet_warpgroup(0);
+    if (thread == 0) barrier.arrive();
+  };
+  const auto load_keys = [&](int tile) {
+    const int stage = at.keys.stage();
+    shared.k_free[stage].wait(at.keys.parity() ^ 1);
+    if constexpr (kCareful) {
+      copy_carefully<T, Tile::key_rows, Tile::width>(shared.k[stage], head_of(a.k, key_head, a.keys, a.width),
+                                                     tile * Tile::key_rows, false, thread);
+      landed(shared.k_full[stage]);
+    } else {
+      copy_tile<Tile::key_rows, Tile::width>(shared.k[stage], &a.k_map, shared.k_full[stage], tile * Tile::key_rows,
+                                             key_head * a.k_head_step, work.batch * a.k_batch_step);
     }
-    q_parity ^= 1;
-    for (int tile = tiles.end - 1; tile >= tiles.begin; --tile) {
-      if (tile > tiles.begin) load_keys(tile - 1);
-      load_values(tile);
+    at.keys.next();
+  };
+  const auto load_values = [&](int tile) {
+    const int stage = at.values.stage();
+    shared.v_free[stage].wait(at.values.parity() ^ 1);
+    if constexpr (kCareful) {
+      copy_carefully<T, Tile::key_rows, Tile::width>(shared.v[stage], head_of(a.v, key_head, a.keys, a.value_width),
+                                                     tile * Tile::key_rows, work.purpose != Purpose::main, thread);
+      landed(shared.v_full[stage]);
+    } else {
+      copy_tile<Tile::key_rows, Tile::width>(shared.v[stage], &a.v_map, shared.v_full[stage], tile * Tile::key_rows,
+                                             key_head * a.v_head_step, work.batch * a.v_batch_step);
     }
+    at.values.next();
   };
 
-  for (int place = blockIdx.x; place < places(a);) {
-    const int next = next_place(a, place);
-    const Work work = work_at(a, place);
-    if (a.pass == Pass::main || holds_rows_to_clean<Tile>(a, work)) {
-      if (thread == 0) shared.queue.push(pushed++, true, work);
-      const Block<Tile> block(a, work);
-      if (!block.tiles.empty()) load(block);
+  const auto& tiles = block.tiles;
+  load_keys(tiles.end - 1);
+#pragma unroll
+  for (int group = 0; group < Tile::consumers; ++group) {
+    char* const queries = shared.q + group * kWarpgroupRows * kPanelRowBytes;
+    const int first = block.first_row() + group * kWarpgroupRows;
+    shared.q_free[group].wait(at.q_parity ^ 1);
+    if constexpr (kCareful) {
+      copy_carefully<T, kWarpgroupRows, Tile::width, Tile::query_rows>(
+          queries, head_of(a.q, work.head, a.queries, a.width), first, false, thread);
+      landed(shared.q_full[group]);
+    } else {
+      copy_tile<kWarpgroupRows, Tile::width, Tile::query_rows>(queries, &a.q_map, shared.q_full[group], first,
+                                                               work.head * a.q_head_step, work.batch * a.q_batch_step);
     }
+  }
+  at.q_parity ^= 1;
+  for (int tile = tiles.end - 1; tile >= tiles.begin; --tile) {
+    if (tile > tiles.begin) load_keys(tile - 1);
+    load_values(tile);
+  }
+}
+
+// The producer's main pass, or its walk for a trace: draws places until there are none.
+template <class Tile, class T, bool kCareful>
+__device__ inline void produce(const Arguments& a, Shared<Tile>& shared, Produced<Tile>& at, int thread) {
+  const Purpose purpose = kCareful && a.tracing ? Purpose::trace : Purpose::main;
+  for (int place = blockIdx.x; place < places(a);) {
+    // The counter is for one thread alone; where all of them run, places go in turn.
+    const int next = kCareful ? place + gridDim.x : next_place(a, place);
+    if (thread == 0) a.previous_place[place] = at.last_place;
+    at.last_place = place;
+    const Block<Tile> block(a, work_at(a, place, purpose));
+    if (thread == 0) shared.queue.push(at.pushed, true, block.work);
+    ++at.pushed;
+    if (!block.tiles.empty()) load<Tile, T, kCareful>(a, shared, at, block, thread);
     place = next;
   }
-  if (thread == 0) shared.queue.push(pushed, false, {});
+  if (thread == 0) shared.queue.push(at.pushed, false, {});
+  ++at.pushed;
+}
+
+template <class Tile>
+__device__ inline bool holds_rows_to_clean(const Arguments& a, const Block<Tile>& block) {
+  const Work& work = block.work;
+  bool any = false;
+  for (int row = block.first_row(); row < block.end_row(a); ++row)
+    any |= a.row_state[state_index(a, work.batch, work.head, work.split, row)] == kValuesNotFinite;
+  return any;
+}
+
+// The producer again, over the blocks of this thread block that met non-finite values.
+template <class Tile, class T>
+__device__ inline void produce_again(const Arguments& a, Shared<Tile>& shared, Produced<Tile> at, int thread) {
+  for (int place = at.last_place; place >= 0; place = a.previous_place[place]) {
+    const Block<Tile> block(a, work_at(a, place, Purpose::clean_values));
+    if (!holds_rows_to_clean(a, block)) continue;
+    if (thread == 0) shared.queue.push(at.pushed, true, block.work);
+    ++at.pushed;
+    if (!block.tiles.empty()) load<Tile, T, true>(a, shared, at, block, thread);
+  }
+  if (thread == 0) shared.queue.push(at.pushed, false, {});
 }
 
 // S = Q K^T for the 64 queries that start at `q` (panels of query_rows rows).
@@ -202,18 +263,60 @@ __device__ inline void transpose_over_quad(uint32_t (&w)[4], int lane) {
   }
 }
 
-// Writes O / l, LSE and the state of this thread's rows: `row` of the head, and the one kRowDistance below it. Returns
-// the kinds of states (bits) among the rows of the warp.
-template <class Tile, class T>
-__device__ inline unsigned finish_rows(const Arguments& a, const Work& work, const float (&o)[Tile::width / 2],
-                                       const OnlineSoftmax& softmax, int row, int lane) {
-  const int64_t head_index = int64_t{work.batch} * a.query_heads + work.head;
-  unsigned kinds = 0;
+// The end of a row that was not split: O / l rounded to the output type.
+template <class Tile, class T, bool kCareful>
+__device__ inline void write_row(const Arguments& a, const Work& work, const float (&o)[Tile::width / 2],
+                                 float reciprocal, int r, int row, bool write, int lane) {
+  T* out = static_cast<T*>(a.o.data) + work.batch * a.o.batch + work.head * a.o.head + row * a.o.row;
+#pragma unroll
+  for (int columns = 0; columns < Tile::width; columns += 32) {
+    uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int at = columns / 2 + 4 * i + 2 * r;
+      words[i] = pack_finite<T>(o[at] * reciprocal, o[at + 1] * reciprocal);
+    }
+    transpose_over_quad(words, lane);
+    const int column = columns + lane % 4 * 8;
+    if constexpr (kCareful) {
+      auto* const elements = reinterpret_cast<uint16_t*>(out + column);
+#pragma unroll
+      for (int e = 0; e < 8; ++e)
+        if (write && column + e < a.value_width) elements[e] = static_cast<uint16_t>(words[e / 2] >> e % 2 * 16);
+    } else {
+      if (write && column < a.value_width)
+        *reinterpret_cast<uint4*>(out + column) = {words[0], words[1], words[2], words[3]};
+    }
+  }
+}
+
+// The end of one split of a row: its state goes to the workspace as it is.
+template <class Tile>
+__device__ inline void write_partial(const Arguments& a, int64_t index, const float (&o)[Tile::width / 2],
+                                     const OnlineSoftmax& softmax, int r, bool write, int lane) {
+  if (!write) return;
+  float* const out = a.partial_o + index * a.value_columns;
+#pragma unroll
+  for (int i = 0; i < Tile::width / 2; i += 2) {
+    const int column = column_of(i) + lane % 4 * 2;
+    if (row_of(i) == r && column < a.value_columns) *reinterpret_cast<float2*>(out + column) = {o[i], o[i + 1]};
+  }
+  if (lane % 4 == 0) a.partial[index] = {softmax.maximum(r), softmax.sum(r)};
+}
+
+// Writes the results and the state of this thread's rows: `row` of the head, and the one kRowDistance below it. Returns
+// whether a row of the warp is left undone.
+template <class Tile, class T, bool kCareful>
+__device__ inline bool finish_rows(const Arguments& a, const Work& work, const float (&o)[Tile::width / 2],
+                                   const OnlineSoftmax& softmax, int row, int lane) {
+  const bool again = kCareful && work.purpose == Purpose::clean_values;
+  const bool split = Tile::may_split && a.splits > 1;
+  bool undone = false;
 #pragma unroll
   for (int r = 0; r < kRowsPerThread; ++r) {
     const int this_row = row + kRowDistance * r;
     const bool exists = this_row < a.queries;
-    uint8_t* state = a.row_state + head_index * a.queries + this_row;
+    const int64_t index = state_index(a, work.batch, work.head, Tile::may_split ? work.split : 0, this_row);
 
     float zero[2] = {0, 0};  // and stays so while every element is finite
 #pragma unroll
@@ -222,53 +325,63 @@ __device__ inline unsigned finish_rows(const Arguments& a, const Work& work, con
     const unsigned quad = __ballot_sync(~0u, zero[0] + zero[1] == 0) >> (lane & ~3) & 0xF;
     const RowState now = !softmax.trustworthy(r) ? kNeedsExact : quad != 0xF ? kValuesNotFinite : kDone;
     bool write = exists;
-    if (a.pass == Pass::clean_values) {
-      write = exists && *state == kValuesNotFinite;
+    if (again) {
+      write = exists && a.row_state[index] == kValuesNotFinite;
       __syncwarp();
-      if (write && now != kDone && lane % 4 == 0) *state = kNeedsExact;
-    } else {
-      if (exists && lane % 4 == 0) {
-        *state = now;
-        if (a.lse)
-          a.lse[work.batch * a.lse_batch + work.head * a.lse_head + this_row * a.lse_row] =
-              softmax.log_sum_exp(r, a.scale);
-      }
-      kinds |= __reduce_or_sync(~0u, exists ? now : kDone);
+      if (write && now != kDone && lane % 4 == 0) a.row_state[index] = kNeedsExact;
+    } else if (exists && lane % 4 == 0) {
+      a.row_state[index] = now;
+      if (a.lse && !split)
+        a.lse[work.batch * a.lse_batch + work.head * a.lse_head + this_row * a.lse_row] =
+            log_sum_exp(softmax.maximum(r), softmax.sum(r), a.scale, a.scale_log2e);
     }
+    undone |= __any_sync(~0u, exists && now != kDone);
 
-    const float reciprocal = softmax.reciprocal_sum(r);
-    T* out = static_cast<T*>(a.o.data) + work.batch * a.o.batch + work.head * a.o.head + this_row * a.o.row;
-#pragma unroll
-    for (int columns = 0; columns < Tile::width; columns += 32) {
-      uint32_t words[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int at = columns / 2 + 4 * i + 2 * r;
-        words[i] = pack<T>(o[at] * reciprocal, o[at + 1] * reciprocal);
-      }
-      transpose_over_quad(words, lane);
-      const int column = columns + lane % 4 * 8;
-      if (write && column < a.value_width)
-        *reinterpret_cast<uint4*>(out + column) = {words[0], words[1], words[2], words[3]};
-    }
+    if (split)
+      write_partial<Tile>(a, index, o, softmax, r, write, lane);
+    else
+      write_row<Tile, T, kCareful>(a, work, o, reciprocal_sum(softmax.sum(r)), r, this_row, write, lane);
   }
-  if (a.pass == Pass::main && lane == 0 && row < a.queries)
-    a.strip_state[head_index * a.strips + row / kStripRows] = static_cast<uint8_t>(kinds);
-  return kinds;
+  return undone;
 }
 
-// A consumer warpgroup: the online softmax over the tiles of its 64 queries, block after block.
-template <class Tile, class T>
-__device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int group, int thread) {
-  const int lane = thread % 32, thread_row = group * kWarpgroupRows + thread / 32 * kStripRows + lane / 4;
+// Records one tile's visit by this thread's rows, those that see a key of it and that tensor cores could do.
+template <class Tile>
+__device__ inline void record_visit(const Arguments& a, const Block<Tile>& block, int tile,
+                                    const OnlineSoftmax& softmax, const RowFactors& factors, int row,
+                                    int64_t (&visits)[kRowsPerThread], int lane) {
+  const Work& work = block.work;
+#pragma unroll
+  for (int r = 0; r < kRowsPerThread; ++r) {
+    const int this_row = row + kRowDistance * r, begin = tile * Tile::key_rows, end = begin + Tile::key_rows;
+    const float l = quad_sum(softmax.sum(r)), m = softmax.maximum(r);
+    if (lane % 4 != 0 || this_row >= a.queries || m == -INFINITY || block.visible.first(this_row) >= end ||
+        block.visible.end(this_row) <= begin || block.visible.end(this_row) <= block.visible.first(this_row))
+      continue;
+    bool exact = false;
+    for (int split = 0; split < a.splits; ++split)
+      exact |= a.row_state[state_index(a, work.batch, work.head, split, this_row)] == kNeedsExact;
+    if (exact) continue;
+    attest_trace_record visit = {};
+    visit.b = work.batch, visit.h = work.head, visit.row = this_row, visit.split = work.split;
+    visit.sequence = visits[r]++;
+    visit.key_begin = begin, visit.key_end = min(end, a.keys);
+    visit.m = a.scale * m;
+    visit.l = l * exp2f(-reference_error(m, a.scale_log2e));
+    visit.scale = factors.of_row[r];
+    record(a, visit);
+  }
+}
+
+// A consumer warpgroup: the online softmax over the tiles of its 64 queries, block after block until the queue ends.
+// Returns whether a row of the warp is left undone.
+template <class Tile, class T, bool kCareful>
+__device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consumed<Tile>& progress, int group,
+                               int thread) {
+  constexpr bool kTakeTurns = Tile::take_turns && !kCareful;
+  const int lane = thread % 32, thread_row = group * kWarpgroupRows + thread / 32 * kWarpRows + lane / 4;
   char* const queries = shared.q + group * kWarpgroupRows * kPanelRowBytes;
-  const Turn<Tile::consumers> turn(group);
-  const auto take_turn = [&] {
-    if constexpr (Tile::take_turns) turn.take();
-  };
-  const auto pass_turn = [&] {
-    if constexpr (Tile::take_turns) turn.pass();
-  };
+  const Turn<Tile::consumers, kTakeTurns> turn(group);
   const auto release = [&](TransferBarrier& barrier) {
     if (lane == 0) barrier.arrive();
   };
@@ -277,10 +390,11 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
   uint32_t p[Tile::key_rows / 4];
   RowFactors factors;
   OnlineSoftmax softmax(a.scale_log2e);
-  RingPosition<Tile::stages> at;  // the tile whose scores come next or are being taken in
-  uint32_t q_parity = 0;
-  unsigned kinds = 0;
-  int popped = 0;
+  RingPosition<Tile::stages> at = progress.at;
+  uint32_t q_parity = progress.q_parity;
+  int popped = progress.popped;
+  bool undone = false;
+  [[maybe_unused]] int64_t visits[kRowsPerThread];
 
   Work work = {};               // the block of queries at hand
   int tile = 0, last_tile = 0;  // its tiles go down from `tile` to `last_tile`
@@ -309,6 +423,10 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
       hide(s, tile * Tile::key_rows + lane % 4 * 2, VisibleKeys(a, work.keys),
            work.block * Tile::query_rows + thread_row);
     factors = softmax.take(s);
+    if constexpr (kCareful)
+      if (work.purpose == Purpose::trace)
+        record_visit(a, Block<Tile>(a, work), tile, softmax, factors, work.block * Tile::query_rows + thread_row,
+                     visits, lane);
   };
   const auto issue_weighted_values = [&](const RingPosition<Tile::stages>& position) {
     if constexpr (Tile::rescale_early) scale_rows(o, factors);
@@ -323,10 +441,10 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
     const RingPosition<Tile::stages> this_tile = at;
     at.next();
     shared.k_full[at.stage()].wait(at.parity());
-    take_turn();
+    turn.take();
     issue_scores();
     issue_weighted_values(this_tile);
-    pass_turn();
+    turn.pass();
     products::wait_for_all_but<1>();
     take_scores(masked);
     products::wait_for_all_but<0>();
@@ -345,6 +463,7 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
     softmax = OnlineSoftmax(a.scale_log2e);
 #pragma unroll
     for (float& x : o) x = 0;
+    if constexpr (kCareful) visits[0] = visits[1] = 0;
 
     if (!block.tiles.empty()) {
       wait_for_queries();
@@ -366,10 +485,35 @@ __device__ inline void consume(const Arguments& a, Shared<Tile>& shared, int gro
       at.next();
     }
     softmax.finish();
-    kinds |= finish_rows<Tile, T>(a, work, o, softmax, block.first_row() + thread_row, lane);
+    if (!kCareful || work.purpose != Purpose::trace)
+      undone |= finish_rows<Tile, T, kCareful>(a, work, o, softmax, block.first_row() + thread_row, lane);
   }
-  if (a.pass == Pass::main && lane == 0)
-    a.warp_state[(blockIdx.x * Tile::consumers + group) * 4 + thread / 32] = static_cast<uint8_t>(kinds);
+  progress = {at, q_parity, popped};
+  return undone;
+}
+
+// The consumers of a block together, as ExactRow wants them.
+template <class Tile>
+struct ConsumerTeam {
+  static constexpr int size = Tile::consumers * 128;
+  int thread;
+  __device__ void meet() const { hopper::meet(kConsumersBarrier, size); }
+};
+
+// The rows of this thread block that are still undone. Where keys are split, merge_splits.cuh does this.
+template <class Tile, class T>
+__device__ inline void finish_exactly(const Arguments& a, Shared<Tile>& shared, int last_place, int thread) {
+  const ConsumerTeam<Tile> team{thread};
+  team.meet();
+  double* const scratch = reinterpret_cast<double*>(shared.k[0]);
+  for (int place = last_place; place >= 0; place = a.previous_place[place]) {
+    const Block<Tile> block(a, work_at(a, place));
+    for (int row = block.first_row(); row < block.end_row(a); ++row) {
+      const auto state = static_cast<RowState>(a.row_state[state_index(a, block.work.batch, block.work.head, 0, row)]);
+      if (state != kDone)
+        ExactRow<T, ConsumerTeam<Tile>>(a, team, scratch, block.work.batch, block.work.head, row).compute(state);
+    }
+  }
 }
 
 template <class Tile, class T>
@@ -387,21 +531,44 @@ __global__ void __launch_bounds__(Tile::threads, 1) attention(const __grid_const
       shared.v_full[i].init(1), shared.v_free[i].init(kConsumerWarps);
     }
     shared.queue.init(kConsumerWarps);
+    shared.rows_left = 0;
     publish_barriers();
   }
-  if (a.pass == Pass::clean_values) {
-    wait_for_previous_launch();
-    if (!anything_left(a, kValuesNotFinite)) return;
-  }
+  if (a.tracing) wait_for_previous_launch();
   __syncthreads();
   let_next_launch_prepare();
 
+  const bool fast = a.copy_engine && !a.tracing;
   if (warpgroup == 0) {
-    shrink_registers_to<Tile::producer_registers>();
-    if (thread == 0 || a.pass == Pass::clean_values) produce<Tile, T>(a, shared, thread);
+    if constexpr (Tile::move_registers) shrink_registers_to<Tile::producer_registers>();
+    Produced<Tile> at;
+    if (!fast)
+      produce<Tile, T, true>(a, shared, at, thread);
+    else if (thread == 0)
+      produce<Tile, T, false>(a, shared, at, thread);
+    if (thread == 0) shared.produced = at;
+    __syncwarp();
+    meet(0, Tile::threads);
+    if (shared.rows_left) produce_again<Tile, T>(a, shared, shared.produced, thread);
   } else {
-    grow_registers_to<Tile::consumer_registers>();
-    consume<Tile, T>(a, shared, warpgroup - 1, thread);
+    if constexpr (Tile::move_registers) grow_registers_to<Tile::consumer_registers>();
+    const int group = warpgroup - 1;
+    Consumed<Tile> at;
+    bool undone = fast && consume<Tile, T, false>(a, shared, at, group, thread);
+    // The careful loop: the main pass where the fast one cannot, then what either left undone.
+    bool main = !fast;
+#pragma unroll 1
+    do {
+      if (!main) {
+        if (undone && thread % 32 == 0) atomicExch(&shared.rows_left, 1);
+        meet(0, Tile::threads);
+        if (!shared.rows_left) return;
+      }
+      undone = consume<Tile, T, true>(a, shared, at, group, thread);
+      main = !main;
+    } while (!main);
+    if (!(Tile::may_split && a.splits > 1))
+      finish_exactly<Tile, T>(a, shared, shared.produced.last_place, threadIdx.x - 128);
   }
 }
 

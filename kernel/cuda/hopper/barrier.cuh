@@ -64,16 +64,21 @@ __device__ inline void announce(int id, int threads) {
 __device__ inline void let_next_launch_prepare() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 __device__ inline void wait_for_previous_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
-// Turns of `Groups` warpgroups around a ring: while one issues matrix products, the others do arithmetic.
-template <int Groups>
+// Turns of `Groups` warpgroups around a ring: while one issues matrix products, the others do arithmetic. Not Taken:
+// nobody waits.
+template <int Groups, bool Taken>
 class Turn {
  public:
   __device__ explicit Turn(int group)
       : mine_(kFirstId + group), next_(kFirstId + (group + 1 == Groups ? 0 : group + 1)) {
-    if (group == Groups - 1) announce(next_, 256);  // group 0 goes first
+    if (Taken && group == Groups - 1) announce(next_, 256);  // group 0 goes first
   }
-  __device__ void take() const { meet(mine_, 256); }
-  __device__ void pass() const { announce(next_, 256); }
+  __device__ void take() const {
+    if constexpr (Taken) meet(mine_, 256);
+  }
+  __device__ void pass() const {
+    if constexpr (Taken) announce(next_, 256);
+  }
 
  private:
   static constexpr int kFirstId = 1;

@@ -1,4 +1,4 @@
-// exact_rows.cuh: the rows that the tensor-core kernel could not do, in double, one thread block a row.
+// exact_rows.cuh: a row that tensor cores could not do, in double, by a team of threads.
 //
 // Direct and slow: the maximum, then the sum, then the weighted values, over the visible keys alone. The score's
 // reference point is subtracted before the scale is applied, and no sum of values can overflow. A row whose scores
@@ -6,76 +6,94 @@
 // a non-finite value at a visible key are written, with NaN: the others were right already.
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include "kernel/cuda/hopper/barrier.cuh"
-#include "kernel/cuda/hopper/softmax.cuh"
 #include "kernel/cuda/hopper/visible_keys.cuh"
 
 namespace attest::hopper {
 
-constexpr int kExactThreads = 256;  // keys per chunk, and at least the widest value
+__device__ inline void record(const Arguments& a, const attest_trace_record& visit) {
+  const unsigned long long at = atomicAdd(a.trace_count, 1ull);
+  if (at < a.trace_capacity) a.trace_records[at] = visit;
+}
 
 __device__ inline double to_double(__half x) { return __half2float(x); }
 __device__ inline double to_double(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ inline void round_from_double(__half& to, double x) { to = __double2half(x); }
 __device__ inline void round_from_double(__nv_bfloat16& to, double x) { to = __double2bfloat16(x); }
 
-template <class T>
+// Team: `size` threads, this one's number `thread`, and meet(), where they wait for each other. `scratch`: a double
+// for each, in shared memory.
+template <class T, class Team>
 class ExactRow {
  public:
-  __device__ ExactRow(const Arguments& a, double* scratch, int batch, int head, int row)
-      : a_(a), scratch_(scratch), batch_(batch), head_(head), row_(row) {
+  __device__ ExactRow(const Arguments& a, const Team& team, double* scratch, int batch, int head, int row)
+      : a_(a), team_(team), scratch_(scratch), batch_(batch), head_(head), row_(row) {
     const VisibleKeys visible(a, key_length(a, batch));
     first_ = visible.first(row), end_ = visible.end(row);
     q_ = static_cast<const T*>(a.q.data) + batch * a.q.batch + head * a.q.head + row * a.q.row;
     const int key_head = head / a.heads_per_key_head;
     k_ = static_cast<const T*>(a.k.data) + batch * a.k.batch + key_head * a.k.head;
     v_ = static_cast<const T*>(a.v.data) + batch * a.v.batch + key_head * a.v.head;
+    o_ = static_cast<T*>(a.o.data) + batch * a.o.batch + head * a.o.head + row * a.o.row;
   }
 
+  // For all threads of the team together, with the same `state`, kDone excluded.
   __device__ void compute(RowState state) {
-    const int column = threadIdx.x;
-    const bool has_column = column < a_.value_width;
-    T* const out = static_cast<T*>(a_.o.data) + batch_ * a_.o.batch + head_ * a_.o.head + row_ * a_.o.row + column;
-
     double most = -INFINITY, invalid = 0;
-    for (int key = first_ + threadIdx.x; key < end_; key += kExactThreads) {
+    for (int key = first_ + team_.thread; key < end_; key += Team::size) {
       const double x = score(key);
       invalid = fmax(invalid, isnan(x) || x == INFINITY ? 1.0 : 0.0);
       most = fmax(most, x);
     }
     most = reduce(most, [](double x, double y) { return fmax(x, y); });
     invalid = reduce(invalid, [](double x, double y) { return fmax(x, y); });
-    if (invalid != 0) return write(out, has_column, NAN, NAN);
-    if (most == -INFINITY) return write(out, has_column, 0, -INFINITY);
+    if (invalid != 0) return write_all(NAN, NAN);
+    if (most == -INFINITY) return write_all(0, -INFINITY);
 
     double sum = 0;
-    for (int key = first_ + threadIdx.x; key < end_; key += kExactThreads) sum += weight(score(key), most);
+    for (int key = first_ + team_.thread; key < end_; key += Team::size) sum += weight(score(key), most);
     sum = reduce(sum, [](double x, double y) { return x + y; });
 
-    double o = 0;
-    bool finite = true;
-    for (int chunk = first_; chunk < end_; chunk += kExactThreads) {
-      __syncthreads();
-      const int key = chunk + threadIdx.x;
-      const double x = key < end_ ? score(key) : -INFINITY;
-      scratch_[threadIdx.x] = x == -INFINITY ? -1.0 : weight(x, most);  // -1: contributes nothing, whatever V holds
-      __syncthreads();
-      for (int j = 0; has_column && j < min(kExactThreads, end_ - chunk); ++j) {
-        const double p = scratch_[j];
-        if (p < 0) continue;
-        const double value = to_double(v_[(chunk + j) * a_.v.row + column]);
-        finite &= fabs(value) < INFINITY;
-        o += p * value;
-      }
+    for (int base = 0; base < a_.value_width; base += Team::size) {
+      const int column = base + team_.thread;
+      const auto [o, finite] = weighted_values(column, most);
+      if (column >= a_.value_width) continue;
+      if (!finite) round_from_double(o_[column], NAN);
+      else if (state == kNeedsExact) round_from_double(o_[column], o / sum);
     }
-    if (state == kValuesNotFinite) {
-      if (has_column && !finite) round_from_double(*out, NAN);
-    } else {
-      write(out, has_column, finite ? o / sum : NAN, a_.scale * most + log(sum));
-    }
+    if (state != kNeedsExact || team_.thread != 0) return;
+    write_lse(a_.scale * most + log(sum));
+    if (a_.trace_records) record_visit(most, sum);
   }
 
  private:
+  struct Sum {
+    double o;
+    bool finite;
+  };
+  __device__ Sum weighted_values(int column, double most) {
+    Sum sum{0, true};
+    for (int chunk = first_; chunk < end_; chunk += Team::size) {
+      team_.meet();
+      const int key = chunk + team_.thread;
+      const double x = key < end_ ? score(key) : -INFINITY;
+      scratch_[team_.thread] = x == -INFINITY ? -1.0 : weight(x, most);  // -1: contributes nothing, whatever V holds
+      team_.meet();
+      if (column >= a_.value_width) continue;
+      for (int j = 0; j < min(Team::size, end_ - chunk); ++j) {
+        const double p = scratch_[j];
+        if (p < 0) continue;
+        const double value = to_double(v_[(chunk + j) * a_.v.row + column]);
+        sum.finite &= fabs(value) < INFINITY;
+        sum.o += p * value;
+      }
+    }
+    return sum;
+  }
+
   // The raw dot product, with the sign of the scale.
   __device__ double score(int key) const {
     double dot = 0;
@@ -86,49 +104,35 @@ class ExactRow {
 
   template <class Join>
   __device__ double reduce(double x, Join join) {
-    __syncthreads();
-    scratch_[threadIdx.x] = x;
-    for (int half = kExactThreads / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (threadIdx.x < half) scratch_[threadIdx.x] = join(scratch_[threadIdx.x], scratch_[threadIdx.x + half]);
-    }
-    __syncthreads();
-    return scratch_[0];
+    team_.meet();
+    scratch_[team_.thread] = x;
+    team_.meet();
+    for (int i = 0; i < Team::size; ++i) x = i == 0 ? scratch_[0] : join(x, scratch_[i]);
+    return x;
   }
 
-  __device__ void write(T* out, bool has_column, double o, double lse) const {
-    if (has_column) round_from_double(*out, o);
-    if (threadIdx.x == 0 && a_.lse)
-      a_.lse[batch_ * a_.lse_batch + head_ * a_.lse_head + row_ * a_.lse_row] = static_cast<float>(lse);
+  __device__ void write_all(double o, double lse) const {
+    for (int column = team_.thread; column < a_.value_width; column += Team::size) round_from_double(o_[column], o);
+    if (team_.thread == 0) write_lse(lse);
+  }
+  __device__ void write_lse(double lse) const {
+    if (a_.lse) a_.lse[batch_ * a_.lse_batch + head_ * a_.lse_head + row_ * a_.lse_row] = static_cast<float>(lse);
+  }
+  // One visit of all keys: that is what this row got.
+  __device__ void record_visit(double most, double sum) const {
+    attest_trace_record visit = {};
+    visit.b = batch_, visit.h = head_, visit.row = row_;
+    visit.key_begin = first_, visit.key_end = end_;
+    visit.m = static_cast<float>(a_.scale * most), visit.l = static_cast<float>(sum);
+    record(a_, visit);
   }
 
   const Arguments& a_;
+  const Team team_;
   double* scratch_;
   int batch_, head_, row_, first_, end_;
   const T *q_, *k_, *v_;
+  T* o_;
 };
-
-// Nearly always no warp left anything behind, and this is one short read.
-template <class T>
-__global__ void __launch_bounds__(kExactThreads) exact_rows(const __grid_constant__ Arguments a) {
-  __shared__ double scratch[kExactThreads];
-  wait_for_previous_launch();
-  if (!anything_left(a, kValuesNotFinite | kNeedsExact)) return;
-  const int64_t strips = int64_t{a.batches} * a.query_heads * a.strips;
-  for (int64_t base = int64_t{blockIdx.x} * kExactThreads; base < strips; base += int64_t{gridDim.x} * kExactThreads) {
-    const int64_t mine = base + threadIdx.x;
-    if (!__syncthreads_or(mine < strips && a.strip_state[mine] != 0)) continue;
-    for (int64_t strip = base; strip < min(base + kExactThreads, strips); ++strip) {
-      if (a.strip_state[strip] == 0) continue;
-      const int64_t head_index = strip / a.strips;
-      const int begin = static_cast<int>(strip % a.strips) * kStripRows;
-      for (int row = begin; row < min(begin + kStripRows, a.queries); ++row) {
-        const auto state = static_cast<RowState>(a.row_state[head_index * a.queries + row]);
-        if (state == kDone) continue;
-        ExactRow<T>(a, scratch, head_index / a.query_heads, head_index % a.query_heads, row).compute(state);
-      }
-    }
-  }
-}
 
 }  // namespace attest::hopper

@@ -1,13 +1,16 @@
-// forward.h: attention on Hopper (sm_90a) for f16 and bf16, the fast path of the "cuda" kernel.
+// forward.h: attention on Hopper (sm_90a) for f16 and bf16: the fast path of the "cuda" kernel, and "cuda_hopper" by
+// itself.
 //
-// Takes: dense layouts whose addresses and strides are multiples of 16 bytes; D and Dv multiples of 8 up to 256,
-// independent of each other (narrower tiles are padded with zeros by the copy engine); causal mask, window and key
-// lengths in any combination; grouped heads; LSE; any scale whose |scale|*log2(e) is a normal number.
-// Refuses, with a reason, so that the plain kernel runs: boolean mask, bias, softcap, sink, trace, a chosen tile,
-// order or split, unaligned tensors, empty tensors, keys broadcast along their rows, other devices and types.
-// Refusal depends on the call alone, never on contents.
+// Takes: dense layouts of any stride and alignment (the copy engine where it can, ordinary loads otherwise, with the
+// same bits); D and Dv from 1 to 256, independent of each other; causal mask, window and key lengths in any
+// combination; grouped heads; LSE; a trace; |scale| from 2^-100 to 2^64.
+// Refuses, with a reason, so that the plain kernel runs: f32, boolean mask, bias, softcap, sink, a chosen tile, order
+// or split, empty tensors, other scales, other devices. Refusal depends on the call alone, never on contents.
 //
-// Numerics: kernel/cuda/hopper/softmax.cuh; rows that tensor cores cannot do right are recomputed in double
+// Why the scale is limited: products of bf16 values below the range of f32, 2^-126 or less, may be lost in tensor
+// cores. A row adds at most 256 of them, so its scores lose at most 2^-118 * 2^64, nothing beside the rounding of an
+// exponential; larger scales could make such products count.
+// Numerics: kernel/cuda/hopper/softmax.cuh; rows that tensor cores cannot do right are computed in double
 // (exact_rows.cuh), chosen row by row from the row's own scores and values.
 // Thread safety: reentrant. Nothing is allocated.
 //
@@ -28,8 +31,9 @@ namespace attest::hopper {
 // False with a one-line reason if this path does not take the call on the current device.
 bool hopper_supports(const attest_args& args, char* reason, size_t size);
 
-// Bytes that args.workspace must hold; 0 where hopper_supports is false.
+// Bytes that args.workspace must hold, and records of a trace at most; 0 where hopper_supports is false.
 uint64_t hopper_workspace_bytes(const attest_args& args);
+uint64_t hopper_trace_records(const attest_args& args);
 
 // Queues the work on `stream`. UNSUPPORTED and a reason before anything is launched; FAILED with the launch error.
 attest_status hopper_forward(const attest_args& args, cudaStream_t stream, char* message, size_t size);

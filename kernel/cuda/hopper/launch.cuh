@@ -1,12 +1,12 @@
-// launch.cuh: one tile shape's launches, in order: the main pass, the rows with non-finite values, the exact rows.
+// launch.cuh: one tile shape's launches, in order: the main pass; the joining of splits; the walk for a trace.
 #pragma once
 
 #include <algorithm>
 #include <cstdio>
 
 #include "kernel/cuda/hopper/attention.cuh"
-#include "kernel/cuda/hopper/exact_rows.cuh"
-#include "kernel/cuda/hopper/prepare.h"
+#include "kernel/cuda/hopper/launch.h"
+#include "kernel/cuda/hopper/merge_splits.cuh"
 
 namespace attest::hopper {
 
@@ -25,8 +25,7 @@ inline cudaError_t launch_kernel(void (*kernel)(Arguments), int blocks, int thre
 template <class Tile, class T>
 attest_status launch(const attest_args& args, const CallShape& shape, cudaStream_t stream, char* message, size_t size) {
   Arguments a;
-  if (!prepare(args, shape, {Tile::query_rows, Tile::key_rows, Tile::width}, a, message, size))
-    return ATTEST_UNSUPPORTED;
+  if (!prepare(args, shape, {Tile::query_rows, Tile::key_rows}, a, message, size)) return ATTEST_FAILED;
 
   int device = 0, multiprocessors = 0;
   cudaError_t error = cudaGetDevice(&device);
@@ -34,22 +33,19 @@ attest_status launch(const attest_args& args, const CallShape& shape, cudaStream
   constexpr int kSharedBytes = sizeof(Shared<Tile>) + 1024;  // the dynamic part starts at any multiple of 16
   if (error == cudaSuccess)
     error = cudaFuncSetAttribute(attention<Tile, T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-  // The same division of shared memory and L1 for both kernels: changing it between launches costs microseconds.
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(exact_rows<T>, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                 cudaSharedmemCarveoutMaxShared);
   if (error == cudaSuccess && a.next_place) error = cudaMemsetAsync(a.next_place, 0, sizeof(int), stream);
-  if (error == cudaSuccess) {
-    const int blocks = std::min<int64_t>(multiprocessors, places(a));
-    a.main_warps = blocks * Tile::consumers * 4;
-    a.pass = Pass::main;
+  const int blocks = std::min(multiprocessors, places(a));
+  if (error == cudaSuccess)
     error = launch_kernel(attention<Tile, T>, blocks, Tile::threads, kSharedBytes, false, a, stream);
+  if (error == cudaSuccess && a.splits > 1) {
+    const int64_t rows = shape.batches * shape.query_heads * shape.queries;
+    error = launch_kernel(merge_splits<T>, static_cast<int>(std::min<int64_t>(rows, 1 << 16)), kMergeThreads, 0, true,
+                          a, stream);
   }
-  if (error == cudaSuccess) {
-    a.pass = Pass::clean_values;
-    error = launch_kernel(attention<Tile, T>, multiprocessors, Tile::threads, kSharedBytes, true, a, stream);
+  if (error == cudaSuccess && a.trace_records) {
+    a.tracing = 1, a.next_place = nullptr;
+    error = launch_kernel(attention<Tile, T>, blocks, Tile::threads, kSharedBytes, true, a, stream);
   }
-  if (error == cudaSuccess) error = launch_kernel(exact_rows<T>, multiprocessors, kExactThreads, 0, true, a, stream);
   if (error == cudaSuccess) return ATTEST_OK;
   std::snprintf(message, size, "could not launch the Hopper kernel: %s", cudaGetErrorString(error));
   return ATTEST_FAILED;

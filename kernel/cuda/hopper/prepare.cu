@@ -1,19 +1,19 @@
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 #include <cstdio>
 #include <initializer_list>
 
-#include "kernel/cuda/hopper/prepare.h"
+#include "kernel/cuda/hopper/launch.h"
 #include "kernel/cuda/hopper/tensor_map.h"
 #include "kernel/cuda/hopper/visible_keys.cuh"
 
 namespace attest::hopper {
 namespace {
 
-constexpr int64_t kMostWarps = 1024 * 12;      // consumer warps of one launch: multiprocessors x warps
-constexpr int64_t kCounterBytes = 16;          // the counter of places, aligned
 constexpr int64_t kL2BytesForKeys = 32 << 20;  // of K and V that a section of heads may fill
+constexpr int64_t kSplitKeys = 1024;           // keys of a split, about
+// forward.h says why.
+constexpr double kLeastScale = 0x1p-100, kLargestScale = 0x1p64;
 
 char* address(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
 
@@ -28,12 +28,13 @@ bool is(const DLTensor& t, DLDataTypeCode code, int bits) {
   return t.dtype.code == code && t.dtype.bits == bits && t.dtype.lanes == 1;
 }
 
-// Every address that a row starts at is a multiple of 16 bytes (2-byte elements).
-bool aligned(const DLTensor& t) {
-  if (reinterpret_cast<uintptr_t>(address(t)) % 16) return false;
+// Whether rows start at multiples of 16 bytes and are whole multiples of it (2-byte elements), and the copy engine
+// can step over the other dimensions.
+bool suits_copy_engine(const DLTensor& t) {
+  if (reinterpret_cast<uintptr_t>(address(t)) % 16 || t.shape[3] % 8) return false;
   for (int i = 0; i < 3; ++i)
-    if (t.shape[i] > 1 && stride(t, i) % 8) return false;
-  return true;
+    if (t.shape[i] > 1 && (stride(t, i) % 8 || stride(t, i) >= int64_t{1} << 39)) return false;
+  return t.shape[2] == 1 || stride(t, 2) != 0;  // rows broadcast from one are not
 }
 
 Operand operand(const DLTensor& t) { return {address(t), stride(t, 0), stride(t, 1), stride(t, 2)}; }
@@ -59,11 +60,54 @@ bool describe_operand(const DLTensor& t, bool bf16, int box_rows, CUtensorMap& m
                   box_rows, map);
 }
 
+int64_t ceiling(int64_t x, int64_t unit) { return (x + unit - 1) / unit; }
+
+// What a call is cut into.
+struct Parts {
+  int64_t tiles, blocks, split_tiles, splits;
+
+  Parts(const CallShape& shape, const TileSizes& tile)
+      : tiles(ceiling(shape.keys, tile.key_rows)),
+        blocks(ceiling(shape.queries, tile.query_rows)),
+        split_tiles(tile.query_rows == kWarpgroupRows ? ceiling(kSplitKeys, tile.key_rows) : tiles),
+        splits(ceiling(tiles, split_tiles)) {}
+};
+
+// The workspace, piece by piece, each 16-byte aligned.
+class Workspace {
+ public:
+  Workspace(const CallShape& shape, const TileSizes& tile, void* base) : next_(static_cast<char*>(base)), base_(next_) {
+    const Parts parts(shape, tile);
+    const int64_t heads = shape.batches * shape.query_heads, states = heads * parts.splits * shape.queries;
+    value_columns = static_cast<int>(ceiling(shape.value_width, 8) * 8);
+    take(next_place, 1);
+    take(row_state, states);
+    take(previous_place, heads * parts.splits * parts.blocks);
+    if (parts.splits > 1) take(partial, states), take(partial_o, states * value_columns);
+  }
+  uint64_t bytes() const { return next_ - base_; }
+
+  int* next_place;
+  uint8_t* row_state;
+  int* previous_place;
+  PartialState* partial = nullptr;
+  float* partial_o = nullptr;
+  int value_columns;
+
+ private:
+  template <class E>
+  void take(E*& elements, int64_t count) {
+    elements = reinterpret_cast<E*>(next_);
+    next_ += ceiling(count * static_cast<int64_t>(sizeof(E)), 16) * 16;
+  }
+  char *next_, *base_;
+};
+
 }  // namespace
 
 bool examine(const attest_args& args, CallShape& shape, char* reason, size_t size) {
   const auto refuse = [&](const char* why) {
-    std::snprintf(reason, size, "the Hopper path does not take %s", why);
+    if (size > 0) std::snprintf(reason, size, "the Hopper path does not take %s", why);
     return false;
   };
   if (args.layout != 0) return refuse("this layout");
@@ -71,10 +115,9 @@ bool examine(const attest_args& args, CallShape& shape, char* reason, size_t siz
   if (args.bias) return refuse("a bias");
   if (args.softcap != 0) return refuse("a softcap");
   if (args.sink) return refuse("a sink");
-  if (args.trace) return refuse("a trace");
-  if (args.tile_keys != 0 || args.tile_order != 0 || args.split_count > 1)
+  if (args.tile_keys != 0 || args.tile_order != 0 || args.split_count != 0)
     return refuse("a chosen tile, order or split");
-  const DLTensor &q = *args.q, &k = *args.k, &v = *args.v, &o = *args.o;
+  const DLTensor &q = *args.q, &k = *args.k, &v = *args.v;
   const bool f16 = is(q, kDLFloat, 16), bf16 = is(q, kDLBfloat, 16);
   if (!f16 && !bf16) return refuse("this input type");
   if (args.p_type != 0 && args.p_type != (bf16 ? ATTEST_BF16 : ATTEST_F16)) return refuse("this type of P");
@@ -82,41 +125,43 @@ bool examine(const attest_args& args, CallShape& shape, char* reason, size_t siz
   for (const int64_t extent :
        {shape.batches, shape.query_heads, shape.key_heads, shape.queries, shape.keys, shape.width, shape.value_width})
     if (extent < 1) return refuse("empty tensors");
-  if (shape.width > 256 || shape.value_width > 256 || shape.width % 8 || shape.value_width % 8)
-    return refuse("head widths that are not multiples of 8 up to 256");
+  if (shape.width > 256 || shape.value_width > 256) return refuse("head widths above 256");
+  // Places and rows are counted in 32 bits, whatever the tile.
+  const int64_t parts = ceiling(shape.queries, 64) * (shape.queries <= 64 ? ceiling(shape.keys, kSplitKeys) : 1);
   if (shape.queries > kLargestExtent || shape.keys > kLargestExtent ||
-      shape.batches * shape.query_heads > kLargestExtent / ((shape.queries + 127) / 128))
+      shape.batches * shape.query_heads > kLargestExtent / parts)
     return refuse("so many queries or keys");
-  for (const DLTensor* t : {&q, &k, &v, &o})
-    if (!aligned(*t)) return refuse("addresses or strides that are not multiples of 16 bytes");
-  for (const DLTensor* t : {&q, &k, &v})
-    for (int i = 0; i < 3; ++i) {
-      if (i == 2 && t->shape[i] > 1 && stride(*t, i) == 0) return refuse("rows broadcast from one");
-      if (t->shape[i] > 1 && stride(*t, i) >= int64_t{1} << 39) return refuse("strides of 2^40 bytes and more");
-    }
-  const float scale_log2e = static_cast<float>(std::fabs(static_cast<double>(args.scale)) * M_LOG2E);
-  if (!(scale_log2e >= FLT_MIN && scale_log2e <= FLT_MAX)) return refuse("a scale that is zero, tiny or not finite");
+  const double scale = std::fabs(static_cast<double>(args.scale));
+  if (!(scale >= kLeastScale && scale <= kLargestScale)) return refuse("a scale outside 2^-100 to 2^64");
   const Reach sides = reach(args, shape.queries, shape.keys);
   shape.bounded = sides.left != kUnlimited || sides.right != kUnlimited;
   return true;
 }
 
-uint64_t workspace_bytes(const CallShape& shape) {
-  const uint64_t heads = shape.batches * shape.query_heads, strips = (shape.queries + kStripRows - 1) / kStripRows;
-  const uint64_t states = heads * shape.queries + heads * strips + kMostWarps;
-  return (states + kCounterBytes - 1) / kCounterBytes * kCounterBytes + kCounterBytes;
+uint64_t workspace_bytes(const CallShape& shape, const TileSizes& tile) {
+  return Workspace(shape, tile, nullptr).bytes();
+}
+
+uint64_t trace_records(const CallShape& shape, const TileSizes& tile) {
+  return shape.batches * shape.query_heads * shape.queries * Parts(shape, tile).tiles;
 }
 
 bool prepare(const attest_args& args, const CallShape& shape, const TileSizes& tile, Arguments& a, char* reason,
              size_t size) {
-  a = {};
-  a.q = operand(*args.q), a.k = operand(*args.k), a.v = operand(*args.v), a.o = operand(*args.o);
-  if (!describe_operand(*args.q, shape.bf16, kWarpgroupRows, a.q_map, a.q_batch_step, a.q_head_step) ||
-      !describe_operand(*args.k, shape.bf16, tile.key_rows, a.k_map, a.k_batch_step, a.k_head_step) ||
-      !describe_operand(*args.v, shape.bf16, tile.key_rows, a.v_map, a.v_batch_step, a.v_head_step)) {
-    std::snprintf(reason, size, "the driver cannot describe Q, K or V to the copy engine");
+  const Workspace workspace(shape, tile, args.workspace);
+  if (!args.workspace || args.workspace_bytes < workspace.bytes()) {
+    std::snprintf(reason, size, "the Hopper path needs %llu bytes of workspace, got %llu",
+                  static_cast<unsigned long long>(workspace.bytes()),
+                  static_cast<unsigned long long>(args.workspace_bytes));
     return false;
   }
+  a = {};
+  a.q = operand(*args.q), a.k = operand(*args.k), a.v = operand(*args.v), a.o = operand(*args.o);
+  a.copy_engine = suits_copy_engine(*args.q) && suits_copy_engine(*args.k) && suits_copy_engine(*args.v) &&
+                  suits_copy_engine(*args.o) &&
+                  describe_operand(*args.q, shape.bf16, kWarpgroupRows, a.q_map, a.q_batch_step, a.q_head_step) &&
+                  describe_operand(*args.k, shape.bf16, tile.key_rows, a.k_map, a.k_batch_step, a.k_head_step) &&
+                  describe_operand(*args.v, shape.bf16, tile.key_rows, a.v_map, a.v_batch_step, a.v_head_step);
   if (args.lse) {
     a.lse = reinterpret_cast<float*>(address(*args.lse));
     a.lse_batch = stride(*args.lse, 0), a.lse_head = stride(*args.lse, 1), a.lse_row = stride(*args.lse, 2);
@@ -133,15 +178,18 @@ bool prepare(const attest_args& args, const CallShape& shape, const TileSizes& t
   a.scale_log2e = static_cast<float>(static_cast<double>(a.scale) * M_LOG2E);
   const Reach sides = reach(args, shape.queries, shape.keys);
   a.window_left = sides.left, a.window_right = sides.right;
+  if (args.trace) {
+    a.trace_records = args.trace->records, a.trace_capacity = args.trace->capacity;
+    a.trace_count = reinterpret_cast<unsigned long long*>(args.trace->count);
+  }
 
+  const Parts parts(shape, tile);
+  a.blocks = static_cast<int>(parts.blocks), a.splits = static_cast<int>(parts.splits);
+  a.split_tiles = static_cast<int>(parts.split_tiles);
+  a.row_state = workspace.row_state, a.previous_place = workspace.previous_place;
+  a.partial = workspace.partial, a.partial_o = workspace.partial_o, a.value_columns = workspace.value_columns;
+  if (a.copy_engine && (shape.bounded || args.key_lengths)) a.next_place = workspace.next_place;
   const int64_t heads = shape.batches * shape.query_heads;
-  a.strips = (a.queries + kStripRows - 1) / kStripRows;
-  a.row_state = static_cast<uint8_t*>(args.workspace);
-  a.strip_state = a.row_state + heads * a.queries;
-  a.warp_state = a.strip_state + heads * a.strips;
-  if (shape.bounded || args.key_lengths)
-    a.next_place = reinterpret_cast<int*>(a.row_state + workspace_bytes(shape) - kCounterBytes);
-  a.blocks = (a.queries + tile.query_rows - 1) / tile.query_rows;
   const int64_t key_head_bytes = shape.keys * (shape.width + shape.value_width) * 2;
   a.section_heads = static_cast<int>(
       std::min<int64_t>(std::max<int64_t>(1, kL2BytesForKeys / key_head_bytes) * a.heads_per_key_head, heads));

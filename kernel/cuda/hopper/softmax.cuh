@@ -61,6 +61,22 @@ __device__ inline void hide(float (&scores)[Count], int key, const VisibleKeys& 
   }
 }
 
+// M = round(m * c), and 0 while nothing was seen.
+__device__ inline float reference_point(float maximum, float scale_log2e) {
+  return maximum == -INFINITY ? 0.0f : __fmul_rn(maximum, scale_log2e);
+}
+// m * c - M, exactly.
+__device__ inline float reference_error(float maximum, float scale_log2e) {
+  return __fmaf_rn(maximum, scale_log2e, -__fmul_rn(maximum, scale_log2e));
+}
+// scale*m + ln l, with l taken from its reference point M to the true maximum: ln2 * (log2 l - (m*c - M)).
+__device__ inline float log_sum_exp(float maximum, float sum, float scale, float scale_log2e) {
+  if (maximum == -INFINITY) return -INFINITY;
+  const float log2_sum = log2f(sum) - reference_error(maximum, scale_log2e);
+  return __fmaf_rn(scale, maximum, 0.693147180559945f * log2_sum);
+}
+__device__ inline float reciprocal_sum(float sum) { return sum > 0 ? reciprocal_approximate(sum) : 0.0f; }
+
 struct RowFactors {
   float of_row[kRowsPerThread];
 };
@@ -81,9 +97,9 @@ class OnlineSoftmax {
     for (int i = 0; i < Count; ++i) most[row_of(i)][i & 1] = fmaxf(most[row_of(i)][i & 1], scores[i]);
 #pragma unroll
     for (int r = 0; r < kRowsPerThread; ++r) {
-      const float before = maximum_[r] * c_;
+      const float before = __fmul_rn(maximum_[r], c_);  // the rounded reference point that P and l were taken at
       maximum_[r] = quad_max(fmaxf(most[r][0], most[r][1]));
-      reference[r] = maximum_[r] == -INFINITY ? 0.0f : __fmul_rn(maximum_[r], c_);
+      reference[r] = reference_point(maximum_[r], c_);
       factors.of_row[r] = exp2_approximate(before - reference[r]);
     }
 #pragma unroll
@@ -102,21 +118,13 @@ class OnlineSoftmax {
     for (int r = 0; r < kRowsPerThread; ++r) sum_[r] = quad_sum(sum_[r]);
   }
 
-  __device__ float sum(int r) const { return sum_[r]; }
-  __device__ float reciprocal_sum(int r) const { return sum_[r] > 0 ? reciprocal_approximate(sum_[r]) : 0.0f; }
-  __device__ bool seen_nothing(int r) const { return maximum_[r] == -INFINITY; }
+  __device__ float maximum(int r) const { return maximum_[r]; }  // of the raw dot products
+  __device__ float sum(int r) const { return sum_[r]; }          // relative to the rounded reference point
 
   // Whether the arithmetic above was exact enough for this row. False for NaN and +inf scores too.
   __device__ bool trustworthy(int r) const {
-    const bool ordinary = fabsf(maximum_[r] * c_) < kLargestReference || seen_nothing(r);
+    const bool ordinary = fabsf(maximum_[r] * c_) < kLargestReference || maximum_[r] == -INFINITY;
     return ordinary && sum_[r] < INFINITY;
-  }
-
-  // scale*m + ln l, with l taken from its reference point M to the true maximum: ln2 * (log2 l - (m*c - M)).
-  __device__ float log_sum_exp(int r, float scale) const {
-    if (seen_nothing(r)) return -INFINITY;
-    const float residue = __fmaf_rn(maximum_[r], c_, -__fmul_rn(maximum_[r], c_));
-    return __fmaf_rn(scale, maximum_[r], 0.693147180559945f * (log2f(sum_[r]) - residue));
   }
 
  private:
@@ -138,6 +146,23 @@ template <>
 __device__ inline uint32_t pack<__nv_bfloat16>(float low, float high) {
   uint32_t both;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
+// The same, with what would round to infinity cut to the largest finite number: where all values are that number, P's
+// rounding alone may lift O / l above it.
+template <class T>
+__device__ inline uint32_t pack_finite(float low, float high);
+template <>
+__device__ inline uint32_t pack_finite<__half>(float low, float high) {
+  uint32_t both;
+  asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+template <>
+__device__ inline uint32_t pack_finite<__nv_bfloat16>(float low, float high) {
+  uint32_t both;
+  asm("cvt.rn.satfinite.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
 

@@ -39,6 +39,8 @@ struct TileRange {
     begin = from / KeyRows;
     end = until > from ? (until + KeyRows - 1) / KeyRows : begin;
   }
+  // Leaves `count` tiles from `first` on.
+  __device__ void keep(int first, int count) { begin = max(begin, first), end = min(end, first + count); }
   __device__ bool empty() const { return begin >= end; }
 };
 

@@ -1,4 +1,4 @@
-// prepare.h: from the plug-in interface's arguments to those of a launch.
+// launch.h: from the plug-in interface's arguments to launches of one tile shape.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 namespace attest::hopper {
 
 struct TileSizes {
-  int query_rows, key_rows, width;
+  int query_rows, key_rows;
 };
 
 // What the choice of a tile depends on: the same for every call whose rows must have the same bits.
@@ -24,10 +24,13 @@ struct CallShape {
 // False with a reason where this path refuses the call.
 bool examine(const attest_args& args, CallShape& shape, char* reason, size_t size);
 
-// Bytes of workspace for a call: states of rows, strips and warps.
-uint64_t workspace_bytes(const CallShape& shape);
+// Bytes of workspace for a call in tiles of these sizes.
+uint64_t workspace_bytes(const CallShape& shape, const TileSizes& tile);
 
-// Fills `a` for tiles of these sizes. False with a reason if the copy engine cannot describe a tensor.
+// Records of a trace at most.
+uint64_t trace_records(const CallShape& shape, const TileSizes& tile);
+
+// Fills `a` for the main pass. False with a reason if the workspace does not suffice.
 bool prepare(const attest_args& args, const CallShape& shape, const TileSizes& tile, Arguments& a, char* reason,
              size_t size);
 
