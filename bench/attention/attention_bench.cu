@@ -34,7 +34,7 @@ int attest_bench_forward(int variant, int f16, void* q, void* k, void* v, void* 
   call.args.workspace = workspace, call.args.workspace_bytes = 64 << 20;
   int count;
   const auto s = static_cast<cudaStream_t>(stream);
-  return variant < 0 ? hopper::hopper_forward(call.args, s, message, 256)
+  return variant < 0 ? hopper::forward(call.args, s, message, 256)
                      : bench::variants(count)[variant].forward(call.args, s, message, 256);
 }
 

@@ -169,10 +169,9 @@ class Run {
     call.args.scale = scale, call.args.causal = c_.causal;
     call.args.window_left = c_.left, call.args.window_right = c_.right;
     char message[200] = "";
-    if (!hopper::hopper_supports(call.args, message, sizeof message))
-      return std::printf("%s: refused: %s\n", c_.name.c_str(), message), false;
+    if (!hopper::takes(call.args)) return std::printf("%s: refused\n", c_.name.c_str()), false;
     // A variant may cut the call otherwise than the shape that the kernel chooses.
-    call.args.workspace_bytes = hopper::hopper_workspace_bytes(call.args) + (c_.variant < 0 ? 0 : 1 << 20);
+    call.args.workspace_bytes = hopper::workspace_bytes(call.args) + (c_.variant < 0 ? 0 : 1 << 20);
     if (!workspace) workspace = allocate<char>(call.args.workspace_bytes);
     check(cudaMemset(workspace, 0x5A, call.args.workspace_bytes), "poison");
     if (batch <= 0) check(cudaMemset(o, 0xFF, rows * c_.e.value_width * 2), "poison");
@@ -180,7 +179,7 @@ class Run {
     call.args.workspace = workspace;
     int count;
     const attest_status status =
-        c_.variant < 0 ? hopper::hopper_forward(call.args, nullptr, message, sizeof message)
+        c_.variant < 0 ? hopper::forward(call.args, nullptr, message, sizeof message)
                        : bench::variants(count)[c_.variant].forward(call.args, nullptr, message, sizeof message);
     if (status != ATTEST_OK) return std::printf("%s: %s\n", c_.name.c_str(), message), false;
     check(cudaDeviceSynchronize(), c_.name.c_str());

@@ -18,9 +18,7 @@ namespace {
 
 template <class Tile>
 attest_status forward(const attest_args& args, cudaStream_t stream, char* message, size_t size) {
-  hopper::CallShape shape;
-  if (!hopper::examine(args, shape, message, size)) return ATTEST_UNSUPPORTED;
-  return hopper::launch<Tile, __nv_bfloat16>(args, shape, stream, message, size);
+  return hopper::launch<Tile, __nv_bfloat16>(args, hopper::shape_of(args), stream, message, size);
 }
 
 #define WIDTH(queries, keys, width, ...) width

@@ -26,12 +26,12 @@ const char* refuse_cuda(const attest_args& a) {
 int32_t supports(const attest_args* args, char* reason, size_t size) { return supports_or_say(refuse_cuda(*args), reason, size); }
 
 // Which path a well-formed call takes depends on the call and the device alone.
-bool takes_hopper(const attest_args& a) { return hopper::hopper_supports(a, nullptr, 0); }
+bool takes_hopper(const attest_args& a) { return hopper::takes(a); }
 
 bool wide(const Call& c) { return c.p_type == ATTEST_F32; }
 
 uint64_t workspace_bytes(const attest_args* args) {
-  if (takes_hopper(*args)) return hopper::hopper_workspace_bytes(*args);
+  if (takes_hopper(*args)) return hopper::workspace_bytes(*args);
   const Call c = call_of(*args);
   if (c.splits == 1) return 0;
   const int64_t each = wide(c) ? plain::state_bytes<double>(c.dv) : plain::state_bytes<float>(c.dv);
@@ -39,7 +39,7 @@ uint64_t workspace_bytes(const attest_args* args) {
 }
 
 uint64_t trace_capacity(const attest_args* args) {
-  return takes_hopper(*args) ? hopper::hopper_trace_records(*args) : trace_records(call_of(*args));
+  return takes_hopper(*args) ? hopper::trace_records(*args) : trace_records(call_of(*args));
 }
 
 // Within what every launch may have: raising a function's limit would change it for other threads' launches, too.
@@ -73,7 +73,7 @@ attest_status forward(const attest_args* args, void* stream, char* message, size
     supports_or_say(why, message, size);
     return ATTEST_UNSUPPORTED;
   }
-  if (takes_hopper(*args)) return hopper::hopper_forward(*args, static_cast<cudaStream_t>(stream), message, size);
+  if (takes_hopper(*args)) return hopper::forward(*args, static_cast<cudaStream_t>(stream), message, size);
   Call c = call_of(*args);
   c.tile = effective_tile(c);
   if (c.batches * c.heads * c.rows == 0) return ATTEST_OK;
@@ -109,15 +109,18 @@ attest_status merge(const attest_state* a, const attest_state* b, const attest_s
   return finished(message, size);
 }
 
-// The Hopper path alone: what it does not take is refused.
-int32_t hopper_supports(const attest_args* args, char* reason, size_t size) {
-  if (const char* why = refuse(*args, plain::kLargestWidth)) return supports_or_say(why, reason, size);
-  return hopper::hopper_supports(*args, reason, size);
+// The Hopper path by itself: what it is not made for is refused, not left to the plain kernel.
+const char* refuse_hopper(const attest_args& a) {
+  if (const char* why = refuse_cuda(a)) return why;
+  if (const char* why = hopper::unsupported_feature(a)) return why;
+  return hopper::on_hopper() ? nullptr : "the Hopper path needs a device of compute capability 9.0";
 }
+
+int32_t hopper_supports(const attest_args* args, char* reason, size_t size) { return supports_or_say(refuse_hopper(*args), reason, size); }
 
 attest_status hopper_forward(const attest_args* args, void* stream, char* message, size_t size) {
   if (!hopper_supports(args, message, size)) return ATTEST_UNSUPPORTED;
-  return hopper::hopper_forward(*args, static_cast<cudaStream_t>(stream), message, size);
+  return forward(args, stream, message, size);
 }
 
 constexpr int32_t kHopperTypes[] = {ATTEST_F16, ATTEST_BF16};
@@ -156,10 +159,10 @@ const attest_kernel* cuda_hopper_kernel() {
     t.numerics.acc_type = ATTEST_F32;
     t.numerics.acc_rounding = 2;
     t.supports = hopper_supports;
-    t.workspace_bytes = [](const attest_args* args) { return hopper::hopper_workspace_bytes(*args); };
+    t.workspace_bytes = workspace_bytes;
     t.forward = hopper_forward;
     t.merge = merge;
-    t.trace_capacity = [](const attest_args* args) { return hopper::hopper_trace_records(*args); };
+    t.trace_capacity = trace_capacity;
     t.reentrant = 1;
     return t;
   }();

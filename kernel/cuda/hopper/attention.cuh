@@ -43,11 +43,16 @@ struct Tile {
   static constexpr bool rescale_early = RescaleEarly;  // O is rescaled before the product, not after the softmax
   static constexpr int consumers = QueryRows / 64;
   static constexpr bool may_split = consumers == 1;  // for few queries: the keys are split into parts
+  static constexpr int query_stages = may_split ? 2 : 1;  // where blocks are short, the next one's queries come early
   static constexpr int threads = 128 * (1 + consumers);
-  // Where the registers of a multiprocessor do not suffice for all alike.
+  // Registers a thread, moved from the producer to the consumers where a multiprocessor has not enough for all alike.
+  // Together no more than the block starts with: the last warpgroup to ask would wait for ever.
   static constexpr bool move_registers = consumers > 1;
-  static constexpr int producer_registers = consumers == 3 ? 32 : 40;
-  static constexpr int consumer_registers = consumers == 3 ? 160 : 232;
+  static constexpr int start_registers = 65536 / threads / 8 * 8;
+  static constexpr int producer_registers = consumers == 3 ? 32 : Width == 256 ? 24 : 40;
+  static constexpr int consumer_registers = consumers == 3 ? 160 : Width == 256 ? 240 : 232;
+  static_assert(!move_registers ||
+                producer_registers + consumers * consumer_registers <= start_registers * (1 + consumers));
   static_assert(QueryRows % 64 == 0 && KeyRows % 16 == 0 && Width % 64 == 0 && consumers >= 1 && consumers <= 3);
   static_assert(!TakeTurns || consumers > 1);
 };
@@ -66,7 +71,7 @@ struct RingPosition {
 template <class Tile>
 struct Produced {
   RingPosition<Tile::stages> keys, values;
-  uint32_t q_parity = 0;
+  RingPosition<Tile::query_stages> queries;
   int pushed = 0;
   int last_place = -1;  // the chain of Arguments::previous_place starts here
 };
@@ -75,16 +80,17 @@ struct Produced {
 template <class Tile>
 struct Consumed {
   RingPosition<Tile::stages> at;  // the tile whose scores come next or are being taken in
-  uint32_t q_parity = 0;
+  RingPosition<Tile::query_stages> queries_at;
   int popped = 0;
 };
 
 template <class Tile>
 struct Shared {
-  alignas(1024) char q[Tile::query_rows * Tile::width * 2];
+  alignas(1024) char q[Tile::query_stages][Tile::query_rows * Tile::width * 2];
   alignas(1024) char k[Tile::stages][Tile::key_rows * Tile::width * 2];
   alignas(1024) char v[Tile::stages][Tile::key_rows * Tile::width * 2];
-  TransferBarrier q_full[Tile::consumers], q_free[Tile::consumers];  // each warpgroup's queries by themselves
+  // Each warpgroup's queries by themselves.
+  TransferBarrier q_full[Tile::query_stages][Tile::consumers], q_free[Tile::query_stages][Tile::consumers];
   TransferBarrier k_full[Tile::stages], k_free[Tile::stages], v_full[Tile::stages], v_free[Tile::stages];
   WorkQueue queue;
   Produced<Tile> produced;  // after the main pass
@@ -154,19 +160,19 @@ __device__ inline void load(const Arguments& a, Shared<Tile>& shared, Produced<T
   load_keys(tiles.end - 1);
 #pragma unroll
   for (int group = 0; group < Tile::consumers; ++group) {
-    char* const queries = shared.q + group * kWarpgroupRows * kPanelRowBytes;
-    const int first = block.first_row() + group * kWarpgroupRows;
-    shared.q_free[group].wait(at.q_parity ^ 1);
+    const int stage = at.queries.stage(), first = block.first_row() + group * kWarpgroupRows;
+    char* const queries = shared.q[stage] + group * kWarpgroupRows * kPanelRowBytes;
+    shared.q_free[stage][group].wait(at.queries.parity() ^ 1);
     if constexpr (kCareful) {
       copy_carefully<T, kWarpgroupRows, Tile::width, Tile::query_rows>(
           queries, head_of(a.q, work.head, a.queries, a.width), first, false, thread);
-      landed(shared.q_full[group]);
+      landed(shared.q_full[stage][group]);
     } else {
-      copy_tile<kWarpgroupRows, Tile::width, Tile::query_rows>(queries, &a.q_map, shared.q_full[group], first,
+      copy_tile<kWarpgroupRows, Tile::width, Tile::query_rows>(queries, &a.q_map, shared.q_full[stage][group], first,
                                                                work.head * a.q_head_step, work.batch * a.q_batch_step);
     }
   }
-  at.q_parity ^= 1;
+  at.queries.next();
   for (int tile = tiles.end - 1; tile >= tiles.begin; --tile) {
     if (tile > tiles.begin) load_keys(tile - 1);
     load_values(tile);
@@ -380,7 +386,7 @@ __device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consume
                                int thread) {
   constexpr bool kTakeTurns = Tile::take_turns && !kCareful;
   const int lane = thread % 32, thread_row = group * kWarpgroupRows + thread / 32 * kWarpRows + lane / 4;
-  char* const queries = shared.q + group * kWarpgroupRows * kPanelRowBytes;
+  const auto queries = [&](int stage) { return shared.q[stage] + group * kWarpgroupRows * kPanelRowBytes; };
   const Turn<Tile::consumers, kTakeTurns> turn(group);
   const auto release = [&](TransferBarrier& barrier) {
     if (lane == 0) barrier.arrive();
@@ -391,7 +397,7 @@ __device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consume
   RowFactors factors;
   OnlineSoftmax softmax(a.scale_log2e);
   RingPosition<Tile::stages> at = progress.at;
-  uint32_t q_parity = progress.q_parity;
+  RingPosition<Tile::query_stages> queries_at = progress.queries_at;
   int popped = progress.popped;
   bool undone = false;
   [[maybe_unused]] int64_t visits[kRowsPerThread];
@@ -400,13 +406,12 @@ __device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consume
   int tile = 0, last_tile = 0;  // its tiles go down from `tile` to `last_tile`
 
   const auto wait_for_queries = [&] {
-    shared.q_full[group].wait(q_parity);
-    q_parity ^= 1;
-    if (a.negative_scale) negate_queries<Tile>(queries, group + 1, thread);
+    shared.q_full[queries_at.stage()][group].wait(queries_at.parity());
+    if (a.negative_scale) negate_queries<Tile>(queries(queries_at.stage()), group + 1, thread);
   };
   const auto issue_scores = [&] {
     products::open();
-    start_scores<Tile, T>(s, queries, shared.k[at.stage()]);
+    start_scores<Tile, T>(s, queries(queries_at.stage()), shared.k[at.stage()]);
     products::close();
   };
   const auto tile_needs_mask = [&] {
@@ -418,7 +423,7 @@ __device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consume
   const auto take_scores = [&](auto masked) {
     pin(s);
     release(shared.k_free[at.stage()]);
-    if (tile == last_tile) release(shared.q_free[group]);
+    if (tile == last_tile) release(shared.q_free[queries_at.stage()][group]);
     if constexpr (decltype(masked)::value)
       hide(s, tile * Tile::key_rows + lane % 4 * 2, VisibleKeys(a, work.keys),
            work.block * Tile::query_rows + thread_row);
@@ -435,9 +440,30 @@ __device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consume
     start_weighted_values<Tile, T>(o, p, shared.v[position.stage()]);
     products::close();
   };
+  const auto finish_weighted_values = [&] {
+    issue_weighted_values(at);
+    products::wait_for_all_but<0>();
+    pin(o);
+    release(shared.v_free[at.stage()]);
+    at.next();
+  };
+  const auto first_scores = [&](auto masked) {
+    shared.k_full[at.stage()].wait(at.parity());
+    issue_scores();
+    products::wait_for_all_but<0>();
+    take_scores(masked);
+    round_to<T>(p, s);
+  };
+  const auto next_tile_after_this = [&](auto masked) {
+    finish_weighted_values();
+    first_scores(masked);
+    if constexpr (!Tile::rescale_early) scale_rows(o, factors);
+  };
   // The scores of the next tile are issued before the weighted values of this one. Between a product and its wait lies
   // no branch but the waits for copies: at a branch the compiler would wait for every product under way.
+  // The careful loop, where registers are short and time is not, does one after the other.
   const auto next_tile = [&](auto masked) {
+    if constexpr (kCareful) return next_tile_after_this(masked);
     const RingPosition<Tile::stages> this_tile = at;
     at.next();
     shared.k_full[at.stage()].wait(at.parity());
@@ -467,28 +493,21 @@ __device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consume
 
     if (!block.tiles.empty()) {
       wait_for_queries();
-      shared.k_full[at.stage()].wait(at.parity());
-      issue_scores();
-      products::wait_for_all_but<0>();
-      take_scores(kMasked);
-      round_to<T>(p, s);
+      first_scores(kMasked);
 
       --tile;
       for (; tile >= last_tile && tile_needs_mask(); --tile) next_tile(kMasked);
       for (; tile >= last_tile && !tile_needs_mask(); --tile) next_tile(kUnmasked);
       for (; tile >= last_tile; --tile) next_tile(kMasked);
 
-      issue_weighted_values(at);
-      products::wait_for_all_but<0>();
-      pin(o);
-      release(shared.v_free[at.stage()]);
-      at.next();
+      finish_weighted_values();
+      queries_at.next();
     }
     softmax.finish();
     if (!kCareful || work.purpose != Purpose::trace)
       undone |= finish_rows<Tile, T, kCareful>(a, work, o, softmax, block.first_row() + thread_row, lane);
   }
-  progress = {at, q_parity, popped};
+  progress = {at, queries_at, popped};
   return undone;
 }
 
@@ -525,7 +544,8 @@ __global__ void __launch_bounds__(Tile::threads, 1) attention(const __grid_const
   if (threadIdx.x == 0) {
     prefetch_map(&a.q_map), prefetch_map(&a.k_map), prefetch_map(&a.v_map);
     constexpr int kConsumerWarps = Tile::consumers * 4;
-    for (int i = 0; i < Tile::consumers; ++i) shared.q_full[i].init(1), shared.q_free[i].init(4);
+    for (int stage = 0; stage < Tile::query_stages; ++stage)
+      for (int i = 0; i < Tile::consumers; ++i) shared.q_full[stage][i].init(1), shared.q_free[stage][i].init(4);
     for (int i = 0; i < Tile::stages; ++i) {
       shared.k_full[i].init(1), shared.k_free[i].init(kConsumerWarps);
       shared.v_full[i].init(1), shared.v_free[i].init(kConsumerWarps);
@@ -542,6 +562,7 @@ __global__ void __launch_bounds__(Tile::threads, 1) attention(const __grid_const
   if (warpgroup == 0) {
     if constexpr (Tile::move_registers) shrink_registers_to<Tile::producer_registers>();
     Produced<Tile> at;
+    if (a.next_place) wait_for_previous_launch();  // which set the counter
     if (!fast)
       produce<Tile, T, true>(a, shared, at, thread);
     else if (thread == 0)

@@ -1,22 +1,20 @@
-// forward.h: attention on Hopper (sm_90a) for f16 and bf16: the fast path of the "cuda" kernel, and "cuda_hopper" by
-// itself.
+// forward.h: attention on Hopper (sm_90a) for f16 and bf16, the fast path of the "cuda" kernel.
 //
 // Takes: dense layouts of any stride and alignment (the copy engine where it can, ordinary loads otherwise, with the
 // same bits); D and Dv from 1 to 256, independent of each other; causal mask, window and key lengths in any
-// combination; grouped heads; LSE; a trace; |scale| from 2^-100 to 2^64.
-// Refuses, with a reason, so that the plain kernel runs: f32, boolean mask, bias, softcap, sink, a chosen tile, order
-// or split, empty tensors, other scales, other devices. Refusal depends on the call alone, never on contents.
+// combination; grouped heads; LSE; a trace.
+// Leaves to the plain kernel: f32, boolean mask, bias, softcap, sink, a chosen tile, order or split, and degenerate
+// calls (empty tensors; |scale| outside 2^-100 to 2^100). That depends on the call alone, never on contents.
 //
-// Why the scale is limited: products of bf16 values below the range of f32, 2^-126 or less, may be lost in tensor
-// cores. A row adds at most 256 of them, so its scores lose at most 2^-118 * 2^64, nothing beside the rounding of an
-// exponential; larger scales could make such products count.
+// Why the scale is limited: products of bf16 values may lie below the range of f32. The matrix unit keeps sums down to
+// 2^-149 and loses what is below at each step of 16 products (bench/attention/product_range.cu). Over the 16 steps of
+// a row of 256 that moves a score by at most 2^-145 |scale|: nothing beside the rounding of an exponential up to 2^100.
 // Numerics: kernel/cuda/hopper/softmax.cuh; rows that tensor cores cannot do right are computed in double
 // (exact_rows.cuh), chosen row by row from the row's own scores and values.
 // Thread safety: reentrant. Nothing is allocated.
 //
 // Example:
-//     char reason[200];
-//     if (hopper_supports(args, reason, sizeof reason)) return hopper_forward(args, stream, message, size);
+//     if (hopper::takes(*args)) return hopper::forward(*args, stream, message, size);
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,14 +26,21 @@
 
 namespace attest::hopper {
 
-// False with a one-line reason if this path does not take the call on the current device.
-bool hopper_supports(const attest_args& args, char* reason, size_t size);
+// nullptr, or why this path is not made for such a call on any device. The arguments are well formed.
+const char* unsupported_feature(const attest_args& args);
+// Nothing to be fast at: the plain kernel does it.
+bool degenerate(const attest_args& args);
+// Whether the current device runs it.
+bool on_hopper();
 
-// Bytes that args.workspace must hold, and records of a trace at most; 0 where hopper_supports is false.
-uint64_t hopper_workspace_bytes(const attest_args& args);
-uint64_t hopper_trace_records(const attest_args& args);
+// Neither unsupported nor degenerate, and the device is right. What follows is for such calls alone.
+bool takes(const attest_args& args);
 
-// Queues the work on `stream`. UNSUPPORTED and a reason before anything is launched; FAILED with the launch error.
-attest_status hopper_forward(const attest_args& args, cudaStream_t stream, char* message, size_t size);
+// Bytes that args.workspace must hold, and records of a trace at most.
+uint64_t workspace_bytes(const attest_args& args);
+uint64_t trace_records(const attest_args& args);
+
+// Queues the work on `stream`. FAILED with the launch error, or where the workspace does not suffice.
+attest_status forward(const attest_args& args, cudaStream_t stream, char* message, size_t size);
 
 }  // namespace attest::hopper

@@ -22,6 +22,12 @@ inline cudaError_t launch_kernel(void (*kernel)(Arguments), int blocks, int thre
   return cudaLaunchKernelEx(&config, kernel, a);
 }
 
+// Runs beside the setup of the main pass, which a copy of one word to the device would hold up.
+static __global__ void reset_counter(const __grid_constant__ Arguments a) {
+  let_next_launch_prepare();
+  *a.next_place = 0;
+}
+
 template <class Tile, class T>
 attest_status launch(const attest_args& args, const CallShape& shape, cudaStream_t stream, char* message, size_t size) {
   Arguments a;
@@ -33,10 +39,10 @@ attest_status launch(const attest_args& args, const CallShape& shape, cudaStream
   constexpr int kSharedBytes = sizeof(Shared<Tile>) + 1024;  // the dynamic part starts at any multiple of 16
   if (error == cudaSuccess)
     error = cudaFuncSetAttribute(attention<Tile, T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-  if (error == cudaSuccess && a.next_place) error = cudaMemsetAsync(a.next_place, 0, sizeof(int), stream);
+  if (error == cudaSuccess && a.next_place) error = launch_kernel(reset_counter, 1, 1, 0, false, a, stream);
   const int blocks = std::min(multiprocessors, places(a));
   if (error == cudaSuccess)
-    error = launch_kernel(attention<Tile, T>, blocks, Tile::threads, kSharedBytes, false, a, stream);
+    error = launch_kernel(attention<Tile, T>, blocks, Tile::threads, kSharedBytes, a.next_place != nullptr, a, stream);
   if (error == cudaSuccess && a.splits > 1) {
     const int64_t rows = shape.batches * shape.query_heads * shape.queries;
     error = launch_kernel(merge_splits<T>, static_cast<int>(std::min<int64_t>(rows, 1 << 16)), kMergeThreads, 0, true,

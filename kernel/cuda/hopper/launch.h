@@ -21,8 +21,7 @@ struct CallShape {
   bool bounded;  // some query may see fewer keys than another, by causal mask or window
 };
 
-// False with a reason where this path refuses the call.
-bool examine(const attest_args& args, CallShape& shape, char* reason, size_t size);
+CallShape shape_of(const attest_args& args);
 
 // Bytes of workspace for a call in tiles of these sizes.
 uint64_t workspace_bytes(const CallShape& shape, const TileSizes& tile);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <initializer_list>
 
+#include "kernel/cuda/hopper/forward.h"
 #include "kernel/cuda/hopper/launch.h"
 #include "kernel/cuda/hopper/tensor_map.h"
 #include "kernel/cuda/hopper/visible_keys.cuh"
@@ -13,7 +14,7 @@ namespace {
 constexpr int64_t kL2BytesForKeys = 32 << 20;  // of K and V that a section of heads may fill
 constexpr int64_t kSplitKeys = 1024;           // keys of a split, about
 // forward.h says why.
-constexpr double kLeastScale = 0x1p-100, kLargestScale = 0x1p64;
+constexpr double kLeastScale = 0x1p-100, kLargestScale = 0x1p100;
 
 char* address(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
 
@@ -105,37 +106,43 @@ class Workspace {
 
 }  // namespace
 
-bool examine(const attest_args& args, CallShape& shape, char* reason, size_t size) {
-  const auto refuse = [&](const char* why) {
-    if (size > 0) std::snprintf(reason, size, "the Hopper path does not take %s", why);
-    return false;
-  };
-  if (args.layout != 0) return refuse("this layout");
-  if (args.mask) return refuse("a boolean mask");
-  if (args.bias) return refuse("a bias");
-  if (args.softcap != 0) return refuse("a softcap");
-  if (args.sink) return refuse("a sink");
+const char* unsupported_feature(const attest_args& args) {
+  if (args.layout != 0) return "the Hopper path does not take this layout";
+  if (args.mask) return "the Hopper path does not take a boolean mask";
+  if (args.bias) return "the Hopper path does not take a bias";
+  if (args.softcap != 0) return "the Hopper path does not take a softcap";
+  if (args.sink) return "the Hopper path does not take a sink";
   if (args.tile_keys != 0 || args.tile_order != 0 || args.split_count != 0)
-    return refuse("a chosen tile, order or split");
-  const DLTensor &q = *args.q, &k = *args.k, &v = *args.v;
-  const bool f16 = is(q, kDLFloat, 16), bf16 = is(q, kDLBfloat, 16);
-  if (!f16 && !bf16) return refuse("this input type");
-  if (args.p_type != 0 && args.p_type != (bf16 ? ATTEST_BF16 : ATTEST_F16)) return refuse("this type of P");
-  shape = {q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3], bf16, false};
-  for (const int64_t extent :
-       {shape.batches, shape.query_heads, shape.key_heads, shape.queries, shape.keys, shape.width, shape.value_width})
-    if (extent < 1) return refuse("empty tensors");
-  if (shape.width > 256 || shape.value_width > 256) return refuse("head widths above 256");
-  // Places and rows are counted in 32 bits, whatever the tile.
-  const int64_t parts = ceiling(shape.queries, 64) * (shape.queries <= 64 ? ceiling(shape.keys, kSplitKeys) : 1);
-  if (shape.queries > kLargestExtent || shape.keys > kLargestExtent ||
-      shape.batches * shape.query_heads > kLargestExtent / parts)
-    return refuse("so many queries or keys");
+    return "the Hopper path does not take a chosen tile, order or split";
+  const bool f16 = is(*args.q, kDLFloat, 16), bf16 = is(*args.q, kDLBfloat, 16);
+  if (!f16 && !bf16) return "the Hopper path takes f16 and bf16 alone";
+  if (args.p_type != 0 && args.p_type != (bf16 ? ATTEST_BF16 : ATTEST_F16))
+    return "the Hopper path rounds P to the input type";
+  const int64_t queries = args.q->shape[2], keys = args.k->shape[2];
+  if (args.q->shape[3] > 256 || args.v->shape[3] > 256) return "the Hopper path takes head widths up to 256";
+  // Places are counted in 32 bits, whatever the tile.
+  const int64_t parts = ceiling(queries, 64) * (queries <= 64 ? ceiling(keys, kSplitKeys) : 1);
+  if (queries > kLargestExtent || keys > kLargestExtent ||
+      args.q->shape[0] * args.q->shape[1] > kLargestExtent / std::max<int64_t>(parts, 1))
+    return "the Hopper path does not take so many queries or keys";
+  return nullptr;
+}
+
+bool degenerate(const attest_args& args) {
+  for (const DLTensor* t : {args.q, args.k, args.v})
+    for (int i = 0; i < 4; ++i)
+      if (t->shape[i] < 1) return true;
   const double scale = std::fabs(static_cast<double>(args.scale));
-  if (!(scale >= kLeastScale && scale <= kLargestScale)) return refuse("a scale outside 2^-100 to 2^64");
+  return !(scale >= kLeastScale && scale <= kLargestScale);
+}
+
+CallShape shape_of(const attest_args& args) {
+  const DLTensor &q = *args.q, &k = *args.k, &v = *args.v;
+  CallShape shape{q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3],
+                  is(q, kDLBfloat, 16), false};
   const Reach sides = reach(args, shape.queries, shape.keys);
   shape.bounded = sides.left != kUnlimited || sides.right != kUnlimited;
-  return true;
+  return shape;
 }
 
 uint64_t workspace_bytes(const CallShape& shape, const TileSizes& tile) {

@@ -49,15 +49,29 @@ __device__ inline float quad_sum(float x) {
 __host__ __device__ constexpr int row_of(int i) { return (i >> 1) & 1; }
 __host__ __device__ constexpr int column_of(int i) { return (i >> 2) * 8 + (i & 1); }
 
+// Of a thread's elements in one row of a tile, numbered j = 0, 1, ...: those in columns below `column`, as bits from
+// number 32 * word on. `column` counts from the thread's first.
+__device__ inline uint32_t elements_below(int column, int word) {
+  const int from_tile = max(column, 0), count = from_tile / 8 * 2 + min(from_tile % 8, 2) - 32 * word;
+  return ~__funnelshift_lc(0u, ~0u, max(count, 0));
+}
+
 // Scores of invisible keys become -inf. `key` is the key of the thread's first column, `row` its first query.
 template <int Count>
 __device__ inline void hide(float (&scores)[Count], int key, const VisibleKeys& visible, int row) {
-  const int from[] = {visible.first(row) - key, visible.first(row + kRowDistance) - key};
-  const int until[] = {visible.end(row) - key, visible.end(row + kRowDistance) - key};
 #pragma unroll
-  for (int i = 0; i < Count; ++i) {
-    const bool is_visible = column_of(i) >= from[row_of(i)] && column_of(i) < until[row_of(i)];
-    scores[i] = is_visible ? scores[i] : -INFINITY;
+  for (int r = 0; r < kRowsPerThread; ++r) {
+    const int this_row = row + kRowDistance * r;
+    const int from = visible.first(this_row) - key, until = visible.end(this_row) - key;
+#pragma unroll
+    for (int word = 0; word < (Count / 2 + 31) / 32; ++word) {
+      const uint32_t is_visible = elements_below(until, word) & ~elements_below(from, word);
+#pragma unroll
+      for (int i = 0; i < Count; ++i) {
+        const int j = (i >> 2) * 2 + (i & 1) - 32 * word;  // its number in the row
+        if (row_of(i) == r && j >= 0 && j < 32) scores[i] = is_visible >> j & 1 ? scores[i] : -INFINITY;
+      }
+    }
   }
 }
 
