@@ -27,7 +27,7 @@ class Kernel:
 
     def variants(self, width):
         count = self.library.attest_bench_variants()
-        return [i for i in range(count) if self.library.attest_bench_width(i) == width]
+        return [i for i in range(count) if self.library.attest_bench_width(i) == width and not self.name(i).startswith("Few")]
 
     def name(self, variant):
         return "attest" if variant < 0 else self.library.attest_bench_name(variant).decode()
@@ -111,6 +111,8 @@ def main():
     parser.add_argument("--lengths", default="512,1024,2048,4096,8192,16384")
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--json")
+    parser.add_argument("--masks", default="full,causal")
+    parser.add_argument("--no-decode", action="store_true")
     args = parser.parse_args()
     kernel = Kernel(args.library)
     multiply, copy = ceilings()
@@ -118,7 +120,7 @@ def main():
           f"8192^3 bf16 product {multiply:.0f} TFLOP/s, copy {copy:.2f} TB/s", flush=True)
     cells = []
     for d in map(int, args.widths.split(",")):
-        for causal in (False, True):
+        for causal in [mask == "causal" for mask in args.masks.split(",")]:
             for n in map(int, args.lengths.split(",")):
                 b, h = TOKENS // n, WIDTH // d
                 torch.manual_seed(n + d)
@@ -159,7 +161,7 @@ def main():
                 print(f"D {d:3} {'causal' if causal else 'full  '} N {n:5}: " +
                       ", ".join(f"{name} {v:.0f} ({v / best['cudnn']:.2f})" for name, v in best.items()), flush=True)
                 del sets, out, lse
-    decode_cells = decoding(kernel, args.repeats)
+    decode_cells = [] if args.no_decode else decoding(kernel, args.repeats)
     ratios = [c["tflops"]["attest"] / c["tflops"]["cudnn"] for c in cells if "attest" in c["tflops"]]
     print(f"attest / cudnn over {len(ratios)} cells: geometric mean "
           f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}, least {min(ratios):.3f}")

@@ -1,11 +1,12 @@
 // arguments.cuh: what one launch computes, as the device sees it.
 //
-// Every row is computed by the main pass. A row whose result is not finite although its scores were ordinary met a
-// non-finite value at some key, often a masked one (0 * NaN is NaN): its block is done again, by the same arithmetic
-// on values with their non-finite entries read as 0, so that the row has the very bits it would have had if a masked
-// key had held anything else. What is left (scores so large that the rounding of m*c matters, NaN or +inf scores,
-// sums of values beyond f32, non-finite values at visible keys) exact_rows.cuh does in double. The choice depends on
-// the row's own scores and values alone.
+// Every row is computed by the main pass, and its block once more, carefully, where that was not good enough:
+//   - A result that is not finite although the scores were ordinary: a non-finite value at some key, often a masked one
+//     (0 * NaN is NaN). The careful pass reads non-finite entries of V as 0; everything else is the same, so that the
+//     row has the very bits it would have had if a masked key had held anything else.
+//   - Scores so large that the rounding of m*c would show in P: the careful pass subtracts before it scales.
+// What is left (NaN or +inf scores, sums of values beyond f32, non-finite values at visible keys) exact_rows.cuh does
+// in double. The choice depends on the row's own scores and values alone.
 //
 // With few queries the keys are split into parts of a fixed number of tiles: each part of a row is a piece of work of
 // its own and leaves a partial state, which merge_splits.cuh joins.
@@ -27,14 +28,15 @@ struct Operand {
 };
 
 // What a piece of work is for.
-enum class Purpose : int { main, clean_values, trace };
+enum class Purpose : int { main, again, trace };
 
-// What became of a row.
-enum RowState : uint8_t { kDone = 0, kValuesNotFinite = 1, kNeedsExact = 2 };
+// What the main pass, and the careful one after it, left of a row: any of these bits.
+enum RowState : uint8_t { kDone = 0, kValuesNotFinite = 1, kNeedsExact = 2, kLargeScores = 4 };
 constexpr int kWarpRows = 16;       // of a consumer warp
 constexpr int kWarpgroupRows = 64;  // of a consumer warpgroup
 
-// The state of a row after one split: m in raw dot products, l and O relative to round(m * scale_log2e).
+// The state of a row after one split: m in raw dot products, l and O relative to round(m * scale_log2e), or to
+// m * scale_log2e itself where the row's state has kLargeScores.
 struct PartialState {
   float m, l;
 };

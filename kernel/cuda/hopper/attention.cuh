@@ -198,21 +198,26 @@ __device__ inline void produce(const Arguments& a, Shared<Tile>& shared, Produce
   ++at.pushed;
 }
 
+// Whether the careful pass may help a row of this state.
+__device__ inline bool to_be_done_again(unsigned state) {
+  return state & (kValuesNotFinite | kLargeScores) && !(state & kNeedsExact);
+}
+
 template <class Tile>
-__device__ inline bool holds_rows_to_clean(const Arguments& a, const Block<Tile>& block) {
+__device__ inline bool holds_rows_to_do_again(const Arguments& a, const Block<Tile>& block) {
   const Work& work = block.work;
   bool any = false;
   for (int row = block.first_row(); row < block.end_row(a); ++row)
-    any |= a.row_state[state_index(a, work.batch, work.head, work.split, row)] == kValuesNotFinite;
+    any |= to_be_done_again(a.row_state[state_index(a, work.batch, work.head, work.split, row)]);
   return any;
 }
 
-// The producer again, over the blocks of this thread block that met non-finite values.
+// The producer again, over the blocks of this thread block that hold rows to be done again.
 template <class Tile, class T>
 __device__ inline void produce_again(const Arguments& a, Shared<Tile>& shared, Produced<Tile> at, int thread) {
   for (int place = at.last_place; place >= 0; place = a.previous_place[place]) {
-    const Block<Tile> block(a, work_at(a, place, Purpose::clean_values));
-    if (!holds_rows_to_clean(a, block)) continue;
+    const Block<Tile> block(a, work_at(a, place, Purpose::again));
+    if (!holds_rows_to_do_again(a, block)) continue;
     if (thread == 0) shared.queue.push(at.pushed, true, block.work);
     ++at.pushed;
     if (!block.tiles.empty()) load<Tile, T, true>(a, shared, at, block, thread);
@@ -297,9 +302,9 @@ __device__ inline void write_row(const Arguments& a, const Work& work, const flo
 }
 
 // The end of one split of a row: its state goes to the workspace as it is.
-template <class Tile>
+template <class Tile, class Softmax>
 __device__ inline void write_partial(const Arguments& a, int64_t index, const float (&o)[Tile::width / 2],
-                                     const OnlineSoftmax& softmax, int r, bool write, int lane) {
+                                     const Softmax& softmax, int r, bool write, int lane) {
   if (!write) return;
   float* const out = a.partial_o + index * a.value_columns;
 #pragma unroll
@@ -314,8 +319,8 @@ __device__ inline void write_partial(const Arguments& a, int64_t index, const fl
 // whether a row of the warp is left undone.
 template <class Tile, class T, bool kCareful>
 __device__ inline bool finish_rows(const Arguments& a, const Work& work, const float (&o)[Tile::width / 2],
-                                   const OnlineSoftmax& softmax, int row, int lane) {
-  const bool again = kCareful && work.purpose == Purpose::clean_values;
+                                   const OnlineSoftmax<kCareful>& softmax, int row, int lane) {
+  const bool again = kCareful && work.purpose == Purpose::again;
   const bool split = Tile::may_split && a.splits > 1;
   bool undone = false;
 #pragma unroll
@@ -329,19 +334,22 @@ __device__ inline bool finish_rows(const Arguments& a, const Work& work, const f
     for (int i = 0; i < Tile::width / 2; ++i)
       if (row_of(i) == r) zero[i & 1] = __fmaf_rn(o[i], 0.0f, zero[i & 1]);
     const unsigned quad = __ballot_sync(~0u, zero[0] + zero[1] == 0) >> (lane & ~3) & 0xF;
-    const RowState now = !softmax.trustworthy(r) ? kNeedsExact : quad != 0xF ? kValuesNotFinite : kDone;
-    bool write = exists;
+    const bool finite = quad == 0xF, sum_finite = softmax.sum(r) < INFINITY;  // false for NaN, too
+    bool write = exists, write_lse = exists;
     if (again) {
-      write = exists && a.row_state[index] == kValuesNotFinite;
+      const unsigned before = exists ? a.row_state[index] : kDone;
       __syncwarp();
-      if (write && now != kDone && lane % 4 == 0) a.row_state[index] = kNeedsExact;
-    } else if (exists && lane % 4 == 0) {
-      a.row_state[index] = now;
-      if (a.lse && !split)
-        a.lse[work.batch * a.lse_batch + work.head * a.lse_head + this_row * a.lse_row] =
-            log_sum_exp(softmax.maximum(r), softmax.sum(r), a.scale, a.scale_log2e);
+      write = to_be_done_again(before), write_lse = write && before & kLargeScores;
+      if (write && !(finite && sum_finite) && lane % 4 == 0) a.row_state[index] = kNeedsExact;
+    } else {
+      const bool large = softmax.is_large(r, kLargestReference<T>);
+      const unsigned now = (large ? kLargeScores : sum_finite ? kDone : kNeedsExact) | (finite ? kDone : kValuesNotFinite);
+      if (exists && lane % 4 == 0) a.row_state[index] = static_cast<uint8_t>(now);
+      undone |= __any_sync(~0u, exists && now != kDone);
     }
-    undone |= __any_sync(~0u, exists && now != kDone);
+    if (write_lse && lane % 4 == 0 && a.lse && !split)
+      a.lse[work.batch * a.lse_batch + work.head * a.lse_head + this_row * a.lse_row] =
+          log_sum_exp(softmax.maximum(r), softmax.sum(r), a.scale, softmax.reference_error(r));
 
     if (split)
       write_partial<Tile>(a, index, o, softmax, r, write, lane);
@@ -354,7 +362,7 @@ __device__ inline bool finish_rows(const Arguments& a, const Work& work, const f
 // Records one tile's visit by this thread's rows, those that see a key of it and that tensor cores could do.
 template <class Tile>
 __device__ inline void record_visit(const Arguments& a, const Block<Tile>& block, int tile,
-                                    const OnlineSoftmax& softmax, const RowFactors& factors, int row,
+                                    const OnlineSoftmax<true>& softmax, const RowFactors& factors, int row,
                                     int64_t (&visits)[kRowsPerThread], int lane) {
   const Work& work = block.work;
 #pragma unroll
@@ -366,24 +374,35 @@ __device__ inline void record_visit(const Arguments& a, const Block<Tile>& block
       continue;
     bool exact = false;
     for (int split = 0; split < a.splits; ++split)
-      exact |= a.row_state[state_index(a, work.batch, work.head, split, this_row)] == kNeedsExact;
+      exact |= a.row_state[state_index(a, work.batch, work.head, split, this_row)] & kNeedsExact;
     if (exact) continue;
     attest_trace_record visit = {};
     visit.b = work.batch, visit.h = work.head, visit.row = this_row, visit.split = work.split;
     visit.sequence = visits[r]++;
     visit.key_begin = begin, visit.key_end = min(end, a.keys);
     visit.m = a.scale * m;
-    visit.l = l * exp2f(-reference_error(m, a.scale_log2e));
+    visit.l = l * exp2f(-softmax.reference_error(r));
     visit.scale = factors.of_row[r];
     record(a, visit);
   }
 }
 
+// A value of which the compiler knows nothing: what the careful loop derives from it cannot be shared with the fast
+// loop, whose registers it would take.
+template <class V>
+__device__ inline V opaque(V value) {
+  if constexpr (sizeof(V) == 8) asm volatile("" : "+l"(value));
+  else asm volatile("" : "+r"(value));
+  return value;
+}
+
 // A consumer warpgroup: the online softmax over the tiles of its 64 queries, block after block until the queue ends.
 // Returns whether a row of the warp is left undone.
 template <class Tile, class T, bool kCareful>
-__device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consumed<Tile>& progress, int group,
+__device__ inline bool consume(const Arguments& a, Shared<Tile>& all_shared, Consumed<Tile>& progress, int group,
                                int thread) {
+  Shared<Tile>& shared = kCareful ? *opaque(&all_shared) : all_shared;
+  if constexpr (kCareful) thread = opaque(thread);
   constexpr bool kTakeTurns = Tile::take_turns && !kCareful;
   const int lane = thread % 32, thread_row = group * kWarpgroupRows + thread / 32 * kWarpRows + lane / 4;
   const auto queries = [&](int stage) { return shared.q[stage] + group * kWarpgroupRows * kPanelRowBytes; };
@@ -395,7 +414,7 @@ __device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consume
   float s[Tile::key_rows / 2], o[Tile::width / 2];
   uint32_t p[Tile::key_rows / 4];
   RowFactors factors;
-  OnlineSoftmax softmax(a.scale_log2e);
+  OnlineSoftmax<kCareful> softmax(a.scale_log2e);
   RingPosition<Tile::stages> at = progress.at;
   RingPosition<Tile::query_stages> queries_at = progress.queries_at;
   int popped = progress.popped;
@@ -486,10 +505,18 @@ __device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consume
   while (shared.queue.pop(popped++, lane, work)) {
     const Block<Tile> block(a, work);
     tile = block.tiles.end - 1, last_tile = block.tiles.begin;
-    softmax = OnlineSoftmax(a.scale_log2e);
+    softmax = OnlineSoftmax<kCareful>(a.scale_log2e);
 #pragma unroll
     for (float& x : o) x = 0;
-    if constexpr (kCareful) visits[0] = visits[1] = 0;
+    if constexpr (kCareful) {
+#pragma unroll
+      for (int r = 0; r < kRowsPerThread; ++r) {
+        const int row = block.first_row() + thread_row + kRowDistance * r;
+        softmax.subtract_first(r, work.purpose != Purpose::main && row < a.queries &&
+                                      a.row_state[state_index(a, work.batch, work.head, work.split, row)] & kLargeScores);
+        visits[r] = 0;
+      }
+    }
 
     if (!block.tiles.empty()) {
       wait_for_queries();
@@ -528,9 +555,10 @@ __device__ inline void finish_exactly(const Arguments& a, Shared<Tile>& shared, 
   for (int place = last_place; place >= 0; place = a.previous_place[place]) {
     const Block<Tile> block(a, work_at(a, place));
     for (int row = block.first_row(); row < block.end_row(a); ++row) {
-      const auto state = static_cast<RowState>(a.row_state[state_index(a, block.work.batch, block.work.head, 0, row)]);
-      if (state != kDone)
-        ExactRow<T, ConsumerTeam<Tile>>(a, team, scratch, block.work.batch, block.work.head, row).compute(state);
+      const unsigned state = a.row_state[state_index(a, block.work.batch, block.work.head, 0, row)];
+      if (state & (kNeedsExact | kValuesNotFinite))
+        ExactRow<T, ConsumerTeam<Tile>>(a, team, scratch, block.work.batch, block.work.head, row)
+            .compute(state & kNeedsExact ? kNeedsExact : kValuesNotFinite);
     }
   }
 }

@@ -40,7 +40,7 @@ class ExactRow {
     o_ = static_cast<T*>(a.o.data) + batch * a.o.batch + head * a.o.head + row * a.o.row;
   }
 
-  // For all threads of the team together, with the same `state`, kDone excluded.
+  // For all threads of the team together, with the same `state`: kNeedsExact, or kValuesNotFinite alone.
   __device__ void compute(RowState state) {
     double most = -INFINITY, invalid = 0;
     for (int key = first_ + team_.thread; key < end_; key += Team::size) {

@@ -2,6 +2,8 @@
 //
 // The rule of the recurrence, with the rounded reference points that the states were taken at:
 //     M = max M_s;  w_s = exp2(M_s - M);  l = sum w_s l_s;  O = sum w_s O_s / l
+// Where a state of large scores is among them, m*c itself is the reference point, and maxima are subtracted before they
+// are scaled.
 // One thread block a row; rows that tensor cores could not do it does in double.
 #pragma once
 
@@ -34,21 +36,29 @@ __global__ void __launch_bounds__(kMergeThreads) merge_splits(const __grid_const
       kinds |= a.row_state[first + int64_t{split} * a.queries];
       most = fmaxf(most, a.partial[first + int64_t{split} * a.queries].m);
     }
-    kinds = (__syncthreads_or(kinds & kNeedsExact) ? kNeedsExact : 0) |
-            (__syncthreads_or(kinds & kValuesNotFinite) ? kValuesNotFinite : 0);
+    const bool needs_exact = __syncthreads_or(kinds & kNeedsExact), large = __syncthreads_or(kinds & kLargeScores),
+               not_finite = __syncthreads_or(kinds & kValuesNotFinite);
     scratch[thread] = most;
     __syncthreads();
-    for (int other = 0; other < kMergeThreads; ++other) most = fmaxf(most, static_cast<float>(scratch[other]));
+    for (int other = 0; other < min(a.splits, kMergeThreads); ++other)
+      most = fmaxf(most, static_cast<float>(scratch[other]));
 
     bool finite = true;
-    if (!(kinds & kNeedsExact)) {
+    if (!needs_exact) {
       const float reference = reference_point(most, a.scale_log2e);
       float l = 0, o[2] = {0, 0};
 #pragma unroll 4
       for (int split = 0; split < a.splits; ++split) {
         const int64_t at = first + int64_t{split} * a.queries;
         const PartialState state = a.partial[at];
-        const float weight = exp2_approximate(__fmul_rn(state.m, a.scale_log2e) - reference);
+        float weight;
+        if (!large) {
+          weight = exp2_approximate(__fmul_rn(state.m, a.scale_log2e) - reference);
+        } else {
+          const bool rounded = !(a.row_state[at] & kLargeScores);
+          const float error = rounded ? reference_error(state.m, a.scale_log2e) : 0.0f;
+          weight = state.m == -INFINITY ? 0.0f : exp2_approximate(__fmaf_rn(state.m - most, a.scale_log2e, -error));
+        }
         l = __fmaf_rn(state.l, weight, l);
 #pragma unroll
         for (int c = 0; c < 2; ++c)
@@ -66,13 +76,13 @@ __global__ void __launch_bounds__(kMergeThreads) merge_splits(const __grid_const
       }
       if (thread == 0 && a.lse)
         a.lse[batch * a.lse_batch + head * a.lse_head + row * a.lse_row] =
-            log_sum_exp(most, l, a.scale, a.scale_log2e);
+            log_sum_exp(most, l, a.scale, large ? 0.0f : reference_error(most, a.scale_log2e));
     }
-    const bool exact = kinds & kNeedsExact || __syncthreads_or(!finite);
+    const bool exact = needs_exact || __syncthreads_or(!finite);
     if (exact) {
       a.row_state[first] = kNeedsExact;  // which a trace reads
       ExactRow<T, BlockTeam>(a, {thread}, scratch, batch, head, row).compute(kNeedsExact);
-    } else if (kinds) {
+    } else if (not_finite) {
       ExactRow<T, BlockTeam>(a, {thread}, scratch, batch, head, row).compute(kValuesNotFinite);
     }
     __syncthreads();

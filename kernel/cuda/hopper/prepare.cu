@@ -195,7 +195,8 @@ bool prepare(const attest_args& args, const CallShape& shape, const TileSizes& t
   a.split_tiles = static_cast<int>(parts.split_tiles);
   a.row_state = workspace.row_state, a.previous_place = workspace.previous_place;
   a.partial = workspace.partial, a.partial_o = workspace.partial_o, a.value_columns = workspace.value_columns;
-  if (a.copy_engine && (shape.bounded || args.key_lengths)) a.next_place = workspace.next_place;
+  // Pieces of different lengths; and splits, which wait for memory, some multiprocessors longer than others.
+  if (a.copy_engine && (shape.bounded || args.key_lengths || parts.splits > 1)) a.next_place = workspace.next_place;
   const int64_t heads = shape.batches * shape.query_heads;
   const int64_t key_head_bytes = shape.keys * (shape.width + shape.value_width) * 2;
   a.section_heads = static_cast<int>(

@@ -2,9 +2,9 @@
 //
 // A piece of work is a block of queries of one head and one split of its keys. One thread block stays on each
 // multiprocessor. Places in the order of work are handed out by a counter in device memory where pieces differ in
-// length (causal, window, lengths), otherwise in turn. The order goes through sections of heads whose K and V fit L2
-// together; within a section, where pieces differ, the longest come first. Which thread block computes a row has no
-// influence on its bits.
+// length (causal, window, lengths) or wait for memory (splits), otherwise in turn. The order goes through sections of
+// heads whose K and V fit L2 together; within a section, where pieces differ, the longest come first. Which thread
+// block computes a row has no influence on its bits.
 // The producer draws places and passes the work to the consumers through a queue in shared memory.
 #pragma once
 

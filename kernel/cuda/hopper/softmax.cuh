@@ -12,14 +12,18 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernel/cuda/hopper/visible_keys.cuh"
 
 namespace attest::hopper {
 
 constexpr int kRowsPerThread = 2, kRowDistance = 8;  // a thread's rows, and how far apart they are
-// At |M| of this size the rounding of m*c, up to 2^-4 in the exponent, is still harmless; above, exact_rows.cuh.
-constexpr float kLargestReference = 0x1p20f;
+
+// Below this |M| the rounding of m*c moves P at the maximum by no more than a quarter of the rounding of P to T: by
+// 2^-15 for f16, 2^-12 for bf16. Rows above it are done again, x - m formed first, which is exact for all x that count.
+template <class T>
+constexpr float kLargestReference = std::is_same_v<T, __half> ? 0x1p10f : 0x1p13f;
 
 // PTX ISA, "ex2": at most 2 ulp, subnormal results flushed.
 __device__ inline float exp2_approximate(float x) {
@@ -84,10 +88,9 @@ __device__ inline float reference_error(float maximum, float scale_log2e) {
   return __fmaf_rn(maximum, scale_log2e, -__fmul_rn(maximum, scale_log2e));
 }
 // scale*m + ln l, with l taken from its reference point M to the true maximum: ln2 * (log2 l - (m*c - M)).
-__device__ inline float log_sum_exp(float maximum, float sum, float scale, float scale_log2e) {
+__device__ inline float log_sum_exp(float maximum, float sum, float scale, float reference_error) {
   if (maximum == -INFINITY) return -INFINITY;
-  const float log2_sum = log2f(sum) - reference_error(maximum, scale_log2e);
-  return __fmaf_rn(scale, maximum, 0.693147180559945f * log2_sum);
+  return __fmaf_rn(scale, maximum, 0.693147180559945f * (log2f(sum) - reference_error));
 }
 __device__ inline float reciprocal_sum(float sum) { return sum > 0 ? reciprocal_approximate(sum) : 0.0f; }
 
@@ -95,9 +98,12 @@ struct RowFactors {
   float of_row[kRowsPerThread];
 };
 
+// MaySubtract: rows can be told to subtract before they scale.
+template <bool MaySubtract>
 class OnlineSoftmax {
  public:
   __device__ explicit OnlineSoftmax(float scale_log2e) : c_(scale_log2e) {}
+  __device__ void subtract_first(int r, bool yes) { subtracts_[r] = yes; }
 
   // Takes in one tile: `scores` holds raw dot products and becomes the exponentials P. Returns the factor that O
   // must be scaled by.
@@ -111,14 +117,16 @@ class OnlineSoftmax {
     for (int i = 0; i < Count; ++i) most[row_of(i)][i & 1] = fmaxf(most[row_of(i)][i & 1], scores[i]);
 #pragma unroll
     for (int r = 0; r < kRowsPerThread; ++r) {
-      const float before = __fmul_rn(maximum_[r], c_);  // the rounded reference point that P and l were taken at
+      const float before = maximum_[r];
       maximum_[r] = quad_max(fmaxf(most[r][0], most[r][1]));
       reference[r] = reference_point(maximum_[r], c_);
-      factors.of_row[r] = exp2_approximate(before - reference[r]);
+      // P and l were taken at the rounded reference point.
+      factors.of_row[r] = exp2_approximate(subtracts(r) ? difference(before, r) : __fmul_rn(before, c_) - reference[r]);
     }
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-      scores[i] = exp2_approximate(__fmaf_rn(scores[i], c_, -reference[row_of(i)]));
+      const int r = row_of(i);
+      scores[i] = exp2_approximate(subtracts(r) ? difference(scores[i], r) : __fmaf_rn(scores[i], c_, -reference[r]));
       part[row_of(i)][i & 1] += scores[i];
     }
 #pragma unroll
@@ -135,16 +143,26 @@ class OnlineSoftmax {
   __device__ float maximum(int r) const { return maximum_[r]; }  // of the raw dot products
   __device__ float sum(int r) const { return sum_[r]; }          // relative to the rounded reference point
 
-  // Whether the arithmetic above was exact enough for this row. False for NaN and +inf scores too.
-  __device__ bool trustworthy(int r) const {
-    const bool ordinary = fabsf(maximum_[r] * c_) < kLargestReference || maximum_[r] == -INFINITY;
-    return ordinary && sum_[r] < INFINITY;
+  __device__ bool subtracts(int r) const { return MaySubtract && subtracts_[r]; }
+  // m * c less the reference point.
+  __device__ float reference_error(int r) const {
+    return subtracts(r) ? 0.0f : hopper::reference_error(maximum_[r], c_);
+  }
+  // Whether |m * c| is too large for a rounded reference point.
+  __device__ bool is_large(int r, float limit) const {
+    return maximum_[r] != -INFINITY && !(fabsf(maximum_[r] * c_) < limit);
   }
 
  private:
+  // (x - m) * c.
+  __device__ float difference(float x, int r) const {
+    return __fmul_rn(__fsub_rn(x, maximum_[r] == -INFINITY ? 0.0f : maximum_[r]), c_);
+  }
+
   float c_;
   float maximum_[kRowsPerThread] = {-INFINITY, -INFINITY};
   float sum_[kRowsPerThread] = {0, 0};
+  bool subtracts_[kRowsPerThread] = {false, false};
 };
 
 // Two numbers rounded to nearest, the first in the low half.
