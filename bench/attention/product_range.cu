@@ -10,20 +10,22 @@
 namespace {
 
 using namespace attest::hopper;
-using Type = __nv_bfloat16;
-
 struct SmallTile {
   static constexpr int query_rows = 64, key_rows = 64, width = 64;
 };
 
+__device__ void round_to_type(__nv_bfloat16& to, float x) { to = __float2bfloat16(x); }
+__device__ void round_to_type(__half& to, float x) { to = __float2half(x); }
+
 // One warpgroup: sum over i of a[i] b[i], i < 64.
+template <class Type>
 __global__ void dot(const float* a, const float* b, float* out) {
   __shared__ __align__(1024) char q[64 * 128];
   __shared__ __align__(1024) char k[64 * 128];
   for (int i = threadIdx.x; i < 64 * 64; i += 128) {
     const int row = i / 64, column = i % 64, at = swizzled_offset(row, column / 8) + column % 8 * 2;
-    *reinterpret_cast<Type*>(q + at) = __float2bfloat16(row == 0 ? a[column] : 0);
-    *reinterpret_cast<Type*>(k + at) = __float2bfloat16(row == 0 ? b[column] : 0);
+    round_to_type(*reinterpret_cast<Type*>(q + at), row == 0 ? a[column] : 0);
+    round_to_type(*reinterpret_cast<Type*>(k + at), row == 0 ? b[column] : 0);
   }
   publish_shared_writes();
   __syncthreads();
@@ -45,6 +47,7 @@ int main() {
     const char* what;
     std::vector<std::pair<double, double>> factors;  // element 0, 16, 32, 48: a step of the matrix unit each
     bool one_step;                                   // or all in the first step
+    bool f16 = false;                                // bf16
   };
   const Case cases[] = {
       {"2^-126", {{0x1p-63, 0x1p-63}}, true},
@@ -61,6 +64,14 @@ int main() {
       {"(1 + 2^-7)^2 2^-100 beside 0 times 2^127", {{0x1p127, 0}, {0x1.02p-50, 0x1.02p-50}}, true},
       {"2^-126 - 2^-127", {{0x1p-63, 0x1p-63}, {-0x1p-63, 0x1p-64}}, true},
       {"2^-126 - 2^-127 in two steps", {{0x1p-63, 0x1p-63}, {-0x1p-63, 0x1p-64}}, false},
+      {"2^-126 2^115 beside 2^-30", {{0x1p-126, 0x1p115}, {0x1p-15, 0x1p-15}}, true},
+      {"2^-133 2^122 beside 2^-28", {{0x1p-133, 0x1p122}, {0x1p-14, 0x1p-14}}, true},
+      {"2^-133 2^122 beside 2^-29", {{0x1p-133, 0x1p122}, {0x1p-15, 0x1p-14}}, true},
+      {"2^-133 2^122 beside 2^-30", {{0x1p-133, 0x1p122}, {0x1p-15, 0x1p-15}}, true},
+      {"2^-133 2^122 after 2^-30", {{0x1p-15, 0x1p-15}, {0x1p-133, 0x1p122}}, false},
+      {"f16 2^-14 2^0 beside 2^-28", {{0x1p-14, 1}, {0x1p-14, 0x1p-14}}, true, true},
+      {"f16 2^-24 2^10 beside 2^-28", {{0x1p-24, 0x1p10}, {0x1p-14, 0x1p-14}}, true, true},
+      {"f16 2^-24 2^10 beside 2^-30", {{0x1p-24, 0x1p10}, {0x1p-15, 0x1p-15}}, true, true},
   };
   for (const Case& c : cases) {
     float host[128] = {}, sum = 0;
@@ -71,7 +82,7 @@ int main() {
       exact += c.factors[i].first * c.factors[i].second;
     }
     if (cudaMemcpy(factors, host, sizeof host, cudaMemcpyHostToDevice)) return 2;
-    dot<<<1, 128>>>(factors, factors + 64, out);
+    (c.f16 ? dot<__half> : dot<__nv_bfloat16>)<<<1, 128>>>(factors, factors + 64, out);
     if (cudaMemcpy(&sum, out, sizeof sum, cudaMemcpyDeviceToHost)) return 2;
     std::printf("%-45s exact %.9g, wgmma %.9g%s\n", c.what, exact, static_cast<double>(sum),
                 exact == static_cast<double>(sum) ? "" : "  *");

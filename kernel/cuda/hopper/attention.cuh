@@ -387,22 +387,11 @@ __device__ inline void record_visit(const Arguments& a, const Block<Tile>& block
   }
 }
 
-// A value of which the compiler knows nothing: what the careful loop derives from it cannot be shared with the fast
-// loop, whose registers it would take.
-template <class V>
-__device__ inline V opaque(V value) {
-  if constexpr (sizeof(V) == 8) asm volatile("" : "+l"(value));
-  else asm volatile("" : "+r"(value));
-  return value;
-}
-
 // A consumer warpgroup: the online softmax over the tiles of its 64 queries, block after block until the queue ends.
 // Returns whether a row of the warp is left undone.
 template <class Tile, class T, bool kCareful>
-__device__ inline bool consume(const Arguments& a, Shared<Tile>& all_shared, Consumed<Tile>& progress, int group,
+__device__ inline bool consume(const Arguments& a, Shared<Tile>& shared, Consumed<Tile>& progress, int group,
                                int thread) {
-  Shared<Tile>& shared = kCareful ? *opaque(&all_shared) : all_shared;
-  if constexpr (kCareful) thread = opaque(thread);
   constexpr bool kTakeTurns = Tile::take_turns && !kCareful;
   const int lane = thread % 32, thread_row = group * kWarpgroupRows + thread / 32 * kWarpRows + lane / 4;
   const auto queries = [&](int stage) { return shared.q[stage] + group * kWarpgroupRows * kPanelRowBytes; };
