@@ -5,6 +5,8 @@ target_include_directories(attest_options INTERFACE $<BUILD_INTERFACE:${PROJECT_
                                                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/attest>)
 target_compile_features(attest_options INTERFACE cxx_std_20)
 target_compile_options(attest_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+# Boost before 1.81 derives from std::unary_function, which libc++ keeps only on request.
+target_compile_definitions(attest_options INTERFACE _LIBCPP_ENABLE_CXX17_REMOVED_UNARY_BINARY_FUNCTION)
 
 # Warnings and instrumentation are ours, not a consumer's.
 add_library(attest_private_options INTERFACE)

@@ -3,6 +3,12 @@ function(attest_test_properties name label timeout)
   set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} SKIP_RETURN_CODE 4 SKIP_REGULAR_EXPRESSION "")
 endfunction()
 
+# Kernels that write beyond their outputs on purpose: their guards must catch them, not AddressSanitizer, for which the
+# runner poisons the guards.
+function(attest_writes_outside name)
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT ASAN_OPTIONS=allow_user_poisoning=0)
+endfunction()
+
 # attest_test(NAME SOURCES... DEPENDS... LABEL unit): one GoogleTest program, one ctest entry.
 function(attest_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;DEPENDS;DEFINITIONS" ${ARGN})

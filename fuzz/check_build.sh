@@ -3,6 +3,7 @@
 # options and seeds, starts, runs its seeds, and then fuzzes from them without a finding, for ATTEST_FUZZ_SECONDS (10 if
 # left out). Two run at a time.
 #     fuzz/check_build.sh [FLAG...]      flags are added to CXXFLAGS, -stdlib=libc++ for instance
+# ATTEST_SANITIZE names the sanitizers: address,undefined where left out, none where empty.
 # Exit: 0 all holds, 1 something does not, 4 clang 19 is not installed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -16,7 +17,8 @@ trap 'rm -rf "$scratch"' EXIT
 export SRC=$root OUT=$scratch/out WORK=$scratch/work
 export CCACHE_NOHASHDIR=1  # every scratch folder finds the objects of the last
 export CC=clang-19 CXX=clang++-19 LIB_FUZZING_ENGINE=-fsanitize=fuzzer
-export CXXFLAGS="-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined $*"
+sanitize=${ATTEST_SANITIZE-address,undefined}
+export CXXFLAGS="-O1 -g1 -fno-omit-frame-pointer -fsanitize=${sanitize:+$sanitize,}fuzzer-no-link -fno-sanitize-recover=all $*"
 export CFLAGS=$CXXFLAGS
 "$root/fuzz/build.sh" > "$scratch/build.log" 2>&1 || {
   tail -n 30 "$scratch/build.log"

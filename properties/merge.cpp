@@ -39,9 +39,21 @@ Recipe mergeable() {
 
 // The states of the keys [0, first), [first, second) and [second, Nk), or what kept the kernel from making them.
 struct Parts {
+  std::vector<Problem> problem;
   std::vector<PartialStates> state;
   Verdict verdict;
   bool made = false;
+
+  // Nothing is promised for a row that is out of range in a part, and its LSE may have left f32; whatever the row is as a
+  // whole: a NaN score in another part does not bring it back.
+  bool out_of_range(int64_t row) const {
+    const Shape& s = problem[0].shape;
+    return std::any_of(problem.begin(), problem.end(), [&](const Problem& part) {
+      RowScores scores(part, Conventions{});  // no mask by position is left, on which conventions differ
+      scores.load(row / (s.hq * s.nq), row / s.nq % s.hq, row % s.nq);
+      return scores.kind() == RowKind::out_of_range;
+    });
+  }
 };
 
 Parts parts_of(const Problem& p, Choices& choices, const PropertyContext& context) {
@@ -51,7 +63,7 @@ Parts parts_of(const Problem& p, Choices& choices, const PropertyContext& contex
   for (size_t n = 0; n < 3; ++n) {
     std::vector<int64_t> keys(static_cast<size_t>(cut[n + 1] - cut[n]));
     std::iota(keys.begin(), keys.end(), cut[n]);
-    const Problem part = take_keys(p, keys);
+    const Problem& part = parts.problem.emplace_back(take_keys(p, keys));
     const Observation seen = observe(part, context);
     if (!ran(parts.verdict, part, seen, context)) return parts;
     PartialStates& s = parts.state.emplace_back();
@@ -76,16 +88,8 @@ std::optional<PartialStates> merged(Verdict& v, const PartialStates& a, const Pa
   return std::nullopt;
 }
 
-// Nothing is promised for such a row, and its LSE may have left f32.
-bool out_of_range(const Problem& p, int64_t row) {
-  const Shape& s = p.shape;
-  RowScores scores(p, Conventions{});  // no mask by position is left, on which conventions differ
-  scores.load(row / (s.hq * s.nq), row / s.nq % s.hq, row % s.nq);
-  return scores.kind() == RowKind::out_of_range;
-}
-
 // One number of a state, where it stands in the problem.
-void check_value(Verdict& v, const Problem& p, int64_t row, int64_t column, double got, double expected, double bound, Check check, const char* what) {
+void check_value(Verdict& v, const Parts& parts, int64_t row, int64_t column, double got, double expected, double bound, Check check, const char* what) {
   ++v.elements;
   const double error = same_value(got, expected) ? 0 : std::fabs(got - expected);
   const double ratio = error == 0 ? 0 : std::isnan(error) || bound == 0 ? kInfinity : error / bound;
@@ -94,21 +98,21 @@ void check_value(Verdict& v, const Problem& p, int64_t row, int64_t column, doub
     v.worst_ratio = std::max(v.worst_ratio, ratio);
     return;
   }
-  if (out_of_range(p, row)) return;
-  const Shape& s = p.shape;
+  if (parts.out_of_range(row)) return;
+  const Shape& s = parts.problem[0].shape;
   char text[200];
   std::snprintf(text, sizeof text, "%s: %s of row %ld%s is %.9g, expected %.9g", what, column < 0 ? "LSE" : "O", long(row),
                 column < 0 ? "" : (", column " + std::to_string(column)).c_str(), got, expected);
   fail(v, check, Disposition::incorrect, text, {row / (s.hq * s.nq), row / s.nq % s.hq, row % s.nq, column, got, expected, bound, ratio, 0});
 }
 
-void same_states(Verdict& v, const Problem& p, const PartialStates& got, const PartialStates& expected, const char* what) {
+void same_states(Verdict& v, const Parts& parts, const PartialStates& got, const PartialStates& expected, const char* what) {
   for (size_t row = 0; row < expected.lse.size(); ++row) {
     ++v.rows;
-    check_value(v, p, static_cast<int64_t>(row), -1, got.lse[row], expected.lse[row], 0, Check::relation, what);
+    check_value(v, parts, static_cast<int64_t>(row), -1, got.lse[row], expected.lse[row], 0, Check::relation, what);
     for (int64_t d = 0; d < expected.width; ++d) {
       const size_t at = row * static_cast<size_t>(expected.width) + static_cast<size_t>(d);
-      check_value(v, p, static_cast<int64_t>(row), d, got.o[at], expected.o[at], 0, Check::relation, what);
+      check_value(v, parts, static_cast<int64_t>(row), d, got.o[at], expected.o[at], 0, Check::relation, what);
     }
   }
 }
@@ -121,7 +125,7 @@ CaseResult merge_commutes_judge(const Problem& p, Choices& choices, const Proper
   const auto ab = merged(v, parts.state[0], parts.state[1], context);
   if (!ab) return result(p, v);
   const auto ba = merged(v, parts.state[1], parts.state[0], context);
-  if (ba) same_states(v, p, *ba, *ab, "merge(b, a) against merge(a, b)");
+  if (ba) same_states(v, parts, *ba, *ab, "merge(b, a) against merge(a, b)");
   return result(p, v, "the two states exchanged");
 }
 
@@ -136,10 +140,10 @@ CaseResult merge_identity_judge(const Problem& p, Choices& choices, const Proper
     std::fill(empty.lse.begin(), empty.lse.end(), -std::numeric_limits<float>::infinity());
     const auto after = merged(v, state, empty, context);
     if (!after) return result(p, v);
-    same_states(v, p, *after, state, "merge(a, empty) against a");
+    same_states(v, parts, *after, state, "merge(a, empty) against a");
     const auto before = merged(v, empty, state, context);
     if (!before) return result(p, v);
-    same_states(v, p, *before, state, "merge(empty, a) against a");
+    same_states(v, parts, *before, state, "merge(empty, a) against a");
   }
   return result(p, v, "the empty state merged in");
 }
@@ -221,10 +225,10 @@ CaseResult merge_associates_judge(const Problem& p, Choices& choices, const Prop
     if (!finite) continue;
     const ExactMerge exact = exact_merge(parts.state, row, exp_rel_error);
     for (const auto& [state, what] : {std::pair{&*left, "merge(merge(a, b), c)"}, std::pair{&*right, "merge(a, merge(b, c))"}}) {
-      check_value(v, p, static_cast<int64_t>(row), -1, state->lse[row], exact.lse, exact.lse_bound, Check::lse, what);
+      check_value(v, parts, static_cast<int64_t>(row), -1, state->lse[row], exact.lse, exact.lse_bound, Check::lse, what);
       for (size_t d = 0; d < exact.o.size(); ++d) {
         if (!std::isfinite(exact.o[d])) continue;
-        check_value(v, p, static_cast<int64_t>(row), static_cast<int64_t>(d), state->o[row * exact.o.size() + d], exact.o[d], exact.bound[d], Check::bound, what);
+        check_value(v, parts, static_cast<int64_t>(row), static_cast<int64_t>(d), state->o[row * exact.o.size() + d], exact.o[d], exact.bound[d], Check::bound, what);
       }
     }
   }

@@ -89,7 +89,7 @@ double score_error(const Row& row, const std::vector<double>& dot_sizes, size_t 
 
 // Keys with the same score round alike: their values add up before they are squared. Fills, per key, the first key
 // with its score and bias; returns whether any two are tied. `table` is scratch.
-bool tie_groups(const Row& row, std::vector<int64_t>& group, std::vector<int64_t>& table) {
+bool tie_groups(const Row& row, std::vector<int64_t>& group, std::vector<int32_t>& table) {
   const size_t n = static_cast<size_t>(row.size());
   const size_t slots = std::bit_ceil(2 * n + 1);
   table.assign(slots, -1);
@@ -100,7 +100,7 @@ bool tie_groups(const Row& row, std::vector<int64_t>& group, std::vector<int64_t
     size_t slot = static_cast<size_t>((bits * 0xD6E8FEB86659FD93u) >> 32) & (slots - 1);
     while (table[slot] >= 0 && !(row.x[static_cast<size_t>(table[slot])] == row.x[j] && row.bias[static_cast<size_t>(table[slot])] == row.bias[j]))
       slot = (slot + 1) & (slots - 1);
-    if (table[slot] < 0) table[slot] = static_cast<int64_t>(j);
+    if (table[slot] < 0) table[slot] = static_cast<int32_t>(j);
     group[j] = table[slot];
     ties = ties || group[j] != static_cast<int64_t>(j);
   }
@@ -247,7 +247,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   w.stagnation_unit = 0x1p24 / row.l;
   w.grow = out.grow.data(), w.rounding = out.rounding.data(), w.sub = out.sub.data(), w.flush = out.flush.data(), w.sigma2 = out.sigma2.data();
   hot_loops().weights(w);
-  double l_low = w.l_low, l_high = w.l_high, l_low_lse = w.l_low_lse, l_high_lse = w.l_high_lse;
+  double l_low = w.l_low, l_low_lse = w.l_low_lse, l_high_lse = w.l_high_lse;
   const double l_flush = w.l_flush, l_rounding = w.l_rounding, grow_sum = w.grow_sum, arguments_noise = w.arguments_noise;
   const double stagnation = w.stagnation;  // additions that lose their small term whole, always downward
   const bool rare = w.rare;                // some weight may be flushed or subnormal
@@ -256,24 +256,31 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double delta = one_weight ? 0.0 : delta_sink;
     sink_grow = row.sink_p * std::expm1(delta);
     l_low += row.sink_p * std::exp(-delta);
-    l_high += row.sink_p + sink_grow;
     l_low_lse += row.sink_p * std::exp(-delta_sink);
     l_high_lse += row.sink_p * std::exp(delta_sink);
   }
 
-  for (auto* v : {&out.spread, &out.near, &out.near_abs, &out.noise1, &out.noise_spread, &out.noise_abs, &out.nonzero}) v->resize(columns);
+  for (auto* v : {&out.spread, &out.near, &out.near_abs, &out.noise1, &out.noise_spread, &out.nonzero}) v->resize(columns);
+  out.noise_abs.assign(columns, 0.0);
   out.flushed_abs.assign(columns, 0.0);
   out.sub_abs.assign(columns, 0.0);
   out.sub_spread.assign(columns, 0.0);
-  out.low.assign(columns, row.has_sink ? 0.0f : std::numeric_limits<float>::infinity());
-  out.high.assign(columns, row.has_sink ? 0.0f : -std::numeric_limits<float>::infinity());
+  // The extremes of a column: those of the head where all keys take part.
+  const bool all_keys = row.size() == head.nk;
+  out.low.assign(columns, std::numeric_limits<float>::infinity());
+  out.high.assign(columns, -std::numeric_limits<float>::infinity());
+  if (all_keys) out.low = head.v_low, out.high = head.v_high;
+  for (size_t d = 0; d < columns && row.has_sink; ++d) {
+    out.low[d] = std::min(out.low[d], 0.0f);
+    out.high[d] = std::max(out.high[d], 0.0f);
+  }
   if (ties) out.no_noise.assign(n, 0.0);  // the noise of tied keys is summed apart
-  hot_loops().bound_sums({head.v.data(), row.key.data(), row.o_hi.data(), row.size(), dv, p_rel > 0, head.v_has_zero,
+  hot_loops().bound_sums({head.v.data(), row.key.data(), row.o_hi.data(), row.size(), dv, p_rel > 0, head.v_has_zero, !all_keys,
                           out.grow.data(), out.rounding.data(), (ties ? out.no_noise : out.sigma2).data(),
                           {out.spread.data(), out.near.data(), out.noise1.data(), out.noise_spread.data(), out.nonzero.data(),
                            out.low.data(), out.high.data()}});
   // sum (p sigma)^2 v^2 from the sums about O. Where it is the larger, at most four times itself cancels.
-  for (size_t d = 0; d < columns; ++d) {
+  for (size_t d = 0; d < columns && p_rel > 0; ++d) {
     const double o = row.o_hi[d];
     out.noise_abs[d] = ties ? 0.0 : out.noise_spread[d] + 2 * o * out.noise1[d] + o * o * w.sigma2_sum;
   }
@@ -329,12 +336,13 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.common.resize(columns);
   out.near_binade = false;
   const double blocks = std::ceil(static_cast<double>(n) / 16);
+  Growth value_growth{unit};
   for (size_t d = 0; d < columns; ++d) {
     const double o = row.o_hi[d], o_abs = std::fabs(o), v_low = out.low[d], v_high = out.high[d];
     const double far = std::max(v_high - o, o - v_low);
     const double magnitude = std::max(std::fabs(v_low), std::fabs(v_high));
     const double sink_spread = sink_grow * o_abs;
-    const double theta = grown(unit, additions(out.nonzero[d], numerics) + rescales);
+    const double theta = value_growth(additions(out.nonzero[d], numerics) + rescales);
     const bool one_way = !numerics.aligned_blocks && (v_low >= 0 || v_high <= 0);
     const double absolute = (out.flushed_abs[d] + (out.nonzero[d] + rescales + 1) * kFlush) * inverse_flush;
     // sum w |v| / sum w, where sum p e^delta |v| <= sum p |v| + sum p (e^delta - 1) (|v - O| + |O|).

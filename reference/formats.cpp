@@ -1,5 +1,6 @@
 #include "reference/formats.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -100,10 +101,10 @@ uint16_t bf16_from_float(float value) { return bf16_from_double(to_double(DType:
 double round_to(DType t, double value) { return to_double(t, from_double(t, value)); }
 
 double ulp_at(DType t, double value) {
-  const int least = min_subnormal_exponent(t);
-  if (value == 0) return std::ldexp(1.0, least);
-  const int exponent = std::ilogb(value) - (significand_bits(t) - 1);
-  return std::ldexp(1.0, exponent < least ? least : exponent);
+  const int field = static_cast<int>(std::bit_cast<uint64_t>(value) >> 52) & 0x7FF;
+  if (field == 0x7FF) return std::fabs(value);
+  const int least = min_subnormal_exponent(t), exponent = std::max(least, field - 1023 - (significand_bits(t) - 1));
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
 
 uint32_t step_bits(DType t, uint32_t bits, int steps) {

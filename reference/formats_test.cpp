@@ -96,4 +96,16 @@ TEST(Formats, StepsPassThroughZeroAndStopAtTheEnds) {
   EXPECT_EQ(step_bits(DType::bf16, 0x3F80, 1), 0x3F81u);
 }
 
+TEST(Formats, UlpIsThatOfTheBinade) {
+  for (DType t : kAllDTypes)
+    for (int e = -1080; e < 1024; ++e)
+      for (double x : {std::ldexp(1.0, e), std::ldexp(-1.75, e), std::nextafter(std::ldexp(1.0, e), 0.0)}) {
+        if (std::isinf(x)) continue;
+        const int least = min_subnormal_exponent(t);
+        EXPECT_EQ(ulp_at(t, x), std::ldexp(1.0, x == 0 ? least : std::max(least, std::ilogb(x) - significand_bits(t) + 1))) << x;
+      }
+  EXPECT_EQ(ulp_at(DType::f32, -INFINITY), INFINITY);
+  EXPECT_TRUE(std::isnan(ulp_at(DType::f32, NAN)));
+}
+
 }  // namespace

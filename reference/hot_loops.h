@@ -32,10 +32,10 @@ struct ValueArguments {
 struct BoundSums {
   double* spread;   // sum p (e^delta - 1) |v - O|
   double* near;     // sum r |v - O|        where P is rounded by r
-  double* noise1;   // sum (p sigma)^2 (v - O)
+  double* noise1;   // sum (p sigma)^2 (v - O)  where P is rounded
   double* noise2;   // sum (p sigma)^2 (v - O)^2
   double* nonzero;  // nonzero values, where `zeros`
-  float* low;       // smallest value, of those that stand there before
+  float* low;       // smallest value, of those that stand there before, where `extremes`
   float* high;      // largest
 };
 struct BoundArguments {
@@ -44,6 +44,7 @@ struct BoundArguments {
   const double* o;
   int64_t n, dv;
   bool rounded, zeros;     // P is rounded; V holds zeros
+  bool extremes;           // low and high are asked for
   const double* grow;      // p (e^delta - 1)
   const double* rounding;  // r
   const double* sigma2;    // (p sigma)^2
@@ -95,7 +96,7 @@ struct WeightArguments {
   double sub_below, flush_below, flush_margin;
   double scale, weight_noise, stagnates_below, stagnation_unit;
   double *grow, *rounding, *sub, *flush, *sigma2;
-  double l_low, l_high, l_low_lse, l_high_lse, grow_sum, l_rounding, l_flush, stagnation, arguments_noise, sigma2_sum;  // results
+  double l_low, l_low_lse, l_high_lse, grow_sum, l_rounding, l_flush, stagnation, arguments_noise, sigma2_sum;  // results
   bool rare;                                                                                               // some sub or flush is not 0
 };
 
@@ -103,6 +104,10 @@ struct HotLoops {
   const char* name;
   void (*widen_f16)(const uint8_t* from, int64_t n, float* to);   // unaligned
   void (*widen_bf16)(const uint8_t* from, int64_t n, float* to);
+  bool (*has_zero)(const float* x, int64_t n);
+  bool (*has_nonfinite)(const float* x, int64_t n);               // a NaN or an infinity
+  // The smallest and the largest value of each column, of n rows and of those that stand there before. NaN counts as nothing.
+  void (*extremes)(const float* x, int64_t n, int64_t columns, float* low, float* high);
   double (*dots)(const DotArguments&);  // returns sum abs[j]: finite, and above each of them, if all are finite
   void (*exps)(const double* x, int64_t n, double* y);  // e^x within two units in the last place; a subnormal one may be 0
   void (*scores)(const ScoreArguments&);

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "reference/exact.h"
@@ -109,10 +112,39 @@ TEST_P(HotLoopsTest, ExpsAreWithinTwoUnits) {
   }
 }
 
+TEST_P(HotLoopsTest, ExtremesZerosAndNonFiniteValues) {
+  for (int64_t columns : {1, 7, 8, 17, 64})
+    for (int64_t n : {1, 5, 64}) {
+      std::vector<float> v = floats(n * columns);
+      std::vector<float> low(static_cast<size_t>(columns), 0.0f), high(low);
+      for (float& x : v) x = x == 0 ? 1 : x;
+      EXPECT_FALSE(loops().has_zero(v.data(), n * columns));
+      EXPECT_FALSE(loops().has_nonfinite(v.data(), n * columns));
+      loops().extremes(v.data(), n, columns, low.data(), high.data());
+      for (int64_t d = 0; d < columns; ++d) {
+        float least = 0, most = 0;
+        for (int64_t j = 0; j < n; ++j) {
+          least = std::min(least, v[static_cast<size_t>(j * columns + d)]);
+          most = std::max(most, v[static_cast<size_t>(j * columns + d)]);
+        }
+        EXPECT_EQ(low[static_cast<size_t>(d)], least);
+        EXPECT_EQ(high[static_cast<size_t>(d)], most);
+      }
+      for (size_t at : {size_t{0}, v.size() / 2, v.size() - 1}) {
+        for (float x : {NAN, INFINITY, -INFINITY, 0.0f, -0.0f}) {
+          const float before = std::exchange(v[at], x);
+          EXPECT_EQ(loops().has_zero(v.data(), n * columns), x == 0) << at;
+          EXPECT_EQ(loops().has_nonfinite(v.data(), n * columns), x != 0) << at;
+          v[at] = before;
+        }
+      }
+    }
+}
+
 TEST_P(HotLoopsTest, WeightedSumsAndBoundSumsAreTheSumsTheySayTheyAre) {
   for (int64_t dv : {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 64, 65})
     for (int64_t n : {1, 63, 64, 65, 150})
-      for (const bool zeros : {false, true}) {
+      for (const auto& [zeros, rounded, extremes] : {std::tuple{false, true, true}, {true, true, true}, {false, false, false}, {true, false, true}}) {
         std::vector<float> v = floats(2 * n * dv);
         if (zeros)
           for (size_t c = 0; c < v.size(); c += 5) v[c] = 0;
@@ -124,7 +156,7 @@ TEST_P(HotLoopsTest, WeightedSumsAndBoundSumsAreTheSumsTheySayTheyAre) {
         std::vector<double> o(columns), abs(columns), spread(columns), near(columns), noise1(columns), noise2(columns), nonzero(columns);
         std::vector<float> low(columns, 0.25f), high(columns, 0.5f);
         loops().weighted_sums({v.data(), key.data(), p.data(), n, dv, o.data(), abs.data()});
-        loops().bound_sums({v.data(), key.data(), center.data(), n, dv, true, zeros, grow.data(), rounding.data(), sigma2.data(),
+        loops().bound_sums({v.data(), key.data(), center.data(), n, dv, rounded, zeros, extremes, grow.data(), rounding.data(), sigma2.data(),
                             {spread.data(), near.data(), noise1.data(), noise2.data(), nonzero.data(), low.data(), high.data()}});
         for (size_t d = 0; d < columns; ++d) {
           double sums[7] = {}, least = 0.25, most = 0.5;
@@ -144,12 +176,12 @@ TEST_P(HotLoopsTest, WeightedSumsAndBoundSumsAreTheSumsTheySayTheyAre) {
           EXPECT_NEAR(o[d], sums[0], scale);
           EXPECT_NEAR(abs[d], sums[1], scale);
           EXPECT_NEAR(spread[d], sums[2], scale);
-          EXPECT_NEAR(near[d], sums[3], scale);
-          EXPECT_NEAR(noise1[d], sums[4], scale);
+          EXPECT_NEAR(near[d], rounded ? sums[3] : 0, scale);
+          EXPECT_NEAR(noise1[d], rounded ? sums[4] : 0, scale);
           EXPECT_NEAR(noise2[d], sums[5], scale * 10);
           EXPECT_EQ(nonzero[d], zeros ? sums[6] : 0);
-          EXPECT_EQ(static_cast<double>(low[d]), least);
-          EXPECT_EQ(static_cast<double>(high[d]), most);
+          EXPECT_EQ(static_cast<double>(low[d]), extremes ? least : 0.25);
+          EXPECT_EQ(static_cast<double>(high[d]), extremes ? most : 0.5);
         }
       }
 }

@@ -16,6 +16,7 @@ namespace attest {
 struct HeadData {
   int64_t nk = 0, d = 0, dv = 0;
   std::vector<float> k, v;
+  std::vector<float> v_low, v_high;  // of each column, over all keys
   bool v_nonfinite = false;  // some value of V is NaN or infinite
   bool k_has_zero = false, v_has_zero = false;
   bool k_has_subnormal = false;  // of the input type

@@ -29,16 +29,14 @@ void HeadData::load(const Problem& p, int64_t b, int64_t key_head) {
   };
   widen(p.k, d, k);
   widen(p.v, dv, v);
-  v_nonfinite = k_has_zero = v_has_zero = k_has_subnormal = false;
+  k_has_zero = hot_loops().has_zero(k.data(), nk * d);
+  v_has_zero = hot_loops().has_zero(v.data(), nk * dv);
+  v_nonfinite = hot_loops().has_nonfinite(v.data(), nk * dv);
+  v_low.assign(static_cast<size_t>(dv), std::numeric_limits<float>::infinity());
+  v_high.assign(static_cast<size_t>(dv), -std::numeric_limits<float>::infinity());
+  hot_loops().extremes(v.data(), nk, dv, v_low.data(), v_high.data());
   const auto least = static_cast<float>(least_normal(p.type));
-  for (float x : k) {
-    k_has_zero |= x == 0;
-    k_has_subnormal |= x != 0 && std::fabs(x) < least;
-  }
-  for (float x : v) {
-    v_has_zero |= x == 0;
-    v_nonfinite |= !(std::fabs(x) <= std::numeric_limits<float>::max());
-  }
+  k_has_subnormal = std::any_of(k.begin(), k.end(), [least](float x) { return x != 0 && std::fabs(x) < least; });
 }
 
 double tanh_slope(double t) {
