@@ -25,9 +25,11 @@ class Kernel:
         self.library.attest_bench_name.restype = ctypes.c_char_p
         self.workspace = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
 
-    def variants(self, width):
+    def variants(self, width, few=False):
+        """The shapes for this width, those made for few queries or the others."""
         count = self.library.attest_bench_variants()
-        return [i for i in range(count) if self.library.attest_bench_width(i) == width and not self.name(i).startswith("Few")]
+        return [i for i in range(count)
+                if self.library.attest_bench_width(i) == width and self.name(i).startswith("Few") == few]
 
     def name(self, variant):
         return "attest" if variant < 0 else self.library.attest_bench_name(variant).decode()
@@ -72,7 +74,7 @@ def ceilings():
     return 2 * 8192**3 / statistics.median(t["multiply"]) / 1e9, 2 * big.numel() / statistics.median(t["copy"]) / 1e9
 
 
-def decoding(kernel, repeats):
+def decoding(kernel, repeats, few_variants):
     """One query over many keys, batch 16, 16 heads, D 128: bandwidth in TB/s, the bytes of K and V alone counted."""
     cells = []
     for n in 8192, 65536:
@@ -82,6 +84,8 @@ def decoding(kernel, repeats):
         out = torch.empty_like(sets[0][0])
         lse = torch.empty(b, h, 1, device="cuda")
         contenders = {"attest": lambda qkv: kernel.forward(-1, *qkv, out, lse, False)}
+        for variant in few_variants:
+            contenders[kernel.name(variant)] = lambda qkv, variant=variant: kernel.forward(variant, *qkv, out, lse, False)
         for name, backend in ("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash2", SDPBackend.FLASH_ATTENTION):
             def run(qkv, backend=backend):
                 with sdpa_kernel(backend):
@@ -161,7 +165,7 @@ def main():
                 print(f"D {d:3} {'causal' if causal else 'full  '} N {n:5}: " +
                       ", ".join(f"{name} {v:.0f} ({v / best['cudnn']:.2f})" for name, v in best.items()), flush=True)
                 del sets, out, lse
-    decode_cells = [] if args.no_decode else decoding(kernel, args.repeats)
+    decode_cells = [] if args.no_decode else decoding(kernel, args.repeats, kernel.variants(128, few=True) if args.variants else [])
     ratios = [c["tflops"]["attest"] / c["tflops"]["cudnn"] for c in cells if "attest" in c["tflops"]]
     print(f"attest / cudnn over {len(ratios)} cells: geometric mean "
           f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}, least {min(ratios):.3f}")

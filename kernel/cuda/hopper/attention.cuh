@@ -49,8 +49,8 @@ struct Tile {
   // Together no more than the block starts with: the last warpgroup to ask would wait for ever.
   static constexpr bool move_registers = consumers > 1;
   static constexpr int start_registers = 65536 / threads / 8 * 8;
-  static constexpr int producer_registers = consumers == 3 ? 32 : Width == 256 ? 24 : 40;
-  static constexpr int consumer_registers = consumers == 3 ? 160 : Width == 256 ? 240 : 232;
+  static constexpr int producer_registers = consumers == 3 ? 32 : 40;
+  static constexpr int consumer_registers = consumers == 3 ? 160 : 232;
   static_assert(!move_registers ||
                 producer_registers + consumers * consumer_registers <= start_registers * (1 + consumers));
   static_assert(QueryRows % 64 == 0 && KeyRows % 16 == 0 && Width % 64 == 0 && consumers >= 1 && consumers <= 3);
@@ -229,7 +229,7 @@ __device__ inline void produce_again(const Arguments& a, Shared<Tile>& shared, P
 template <class Tile, class T>
 __device__ inline void start_scores(float (&s)[Tile::key_rows / 2], const char* q, const char* k) {
   constexpr int kQueryPanel = Tile::query_rows * kPanelRowBytes, kKeyPanel = Tile::key_rows * kPanelRowBytes;
-  const uint64_t queries = shared_operand(q, 0), keys = shared_operand(k, 0);
+  const SharedOperand queries = shared_operand(q, 0), keys = shared_operand(k, 0);
 #pragma unroll
   for (int step = 0; step < Tile::width / 16; ++step) {
     const int panel = step / 4, within = step % 4 * 32;
@@ -242,7 +242,7 @@ __device__ inline void start_scores(float (&s)[Tile::key_rows / 2], const char* 
 template <class Tile, class T>
 __device__ inline void start_weighted_values(float (&o)[Tile::width / 2], const uint32_t (&p)[Tile::key_rows / 4],
                                              const char* v) {
-  const uint64_t values = shared_operand(v, Tile::key_rows * kPanelRowBytes);
+  const SharedOperand values = shared_operand(v, Tile::key_rows * kPanelRowBytes);
 #pragma unroll
   for (int step = 0; step < Tile::key_rows / 16; ++step)
     MatrixMultiply<T, Tile::width>::weighted_values(o, p + 4 * step, advance(values, step * 16 * kPanelRowBytes), 1);

@@ -20,13 +20,21 @@ namespace attest::hopper {
 
 // Operand in shared memory, in panels as bulk_copy.cuh lays them out: start, distance between panels (used where N
 // spans panels), distance between groups of 8 rows, 128-byte swizzle. PTX ISA: "Matrix descriptor format".
-__device__ inline uint64_t shared_operand(const void* start, uint32_t panel_bytes) {
-  constexpr uint64_t kEightRows = 8 * kPanelRowBytes, kSwizzle128 = uint64_t{1} << 62;
-  return (shared_address(start) & 0x3FFFF) >> 4 | uint64_t{panel_bytes >> 4} << 16 | (kEightRows >> 4) << 32 |
-         kSwizzle128;
+// Only the low half differs between operands, and no address carries out of its field.
+struct SharedOperand {
+  uint32_t low;
+  __device__ uint64_t descriptor() const {
+    constexpr uint64_t kEightRows = 8 * kPanelRowBytes, kSwizzle128 = uint64_t{1} << 62;
+    return low | (kEightRows >> 4) << 32 | kSwizzle128;
+  }
+};
+__device__ inline SharedOperand shared_operand(const void* start, uint32_t panel_bytes) {
+  return {(shared_address(start) & 0x3FFFF) >> 4 | panel_bytes >> 4 << 16};
 }
 // The operand `bytes` further on.
-__device__ inline uint64_t advance(uint64_t operand, uint32_t bytes) { return operand + (bytes >> 4); }
+__device__ inline uint64_t advance(SharedOperand operand, uint32_t bytes) {
+  return SharedOperand{operand.low + (bytes >> 4)}.descriptor();
+}
 
 namespace products {
 __device__ inline void open() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
