@@ -13,13 +13,13 @@ namespace attest::hopper {
 constexpr int64_t kFewQueries = 64, kShort64Bounded = 1024, kShort128 = 4096;
 
 //     name, queries, keys, width, stages, turns, rescale early
-#define ATTEST_HOPPER_SHAPES(X)                \
-  X(Few64, 64, 128, 64, 4, false, false)       \
-  X(Few128, 64, 128, 128, 3, false, false)     \
-  X(Few256, 64, 80, 256, 2, false, true)       \
-  X(Width64, 192, 128, 64, 2, true, false)     \
-  X(Width64Short, 128, 128, 64, 3, true, false) \
-  X(Width128, 128, 176, 128, 2, true, false)   \
+#define ATTEST_HOPPER_SHAPES(X)                   \
+  X(Few64, 64, 128, 64, 4, false, false)          \
+  X(Few128, 64, 128, 128, 3, false, false)        \
+  X(Few256, 64, 80, 256, 2, false, true)          \
+  X(Width64, 192, 128, 64, 2, true, false)        \
+  X(Width64Short, 128, 128, 64, 3, true, false)   \
+  X(Width128, 128, 176, 128, 2, true, false)      \
   X(Width128Short, 128, 128, 128, 2, true, false) \
   X(Width256, 128, 80, 256, 2, true, true)
 

@@ -4,7 +4,9 @@
 // row: the running maximum m of the raw dot products x, and the sum l of exponentials. With c = scale * log2(e) > 0
 // and M = round(m*c), one and the same rounded M is the reference point of every exponential, exp2(x*c - M), and of
 // every rescale, exp2(M_old - M_new). While m = -inf the reference point is 0: every exponential is then exp2(-inf),
-// and -inf - -inf is never formed. fmaxf passes over NaN; a NaN score makes l NaN, which the epilogue sees.
+// and -inf - -inf is never formed. Where |M| is so large that its rounding would show in P (kLargestReference), the
+// row is taken again with exp2((x - m)*c) and exp2((m_old - m_new)*c). fmaxf passes over NaN; a NaN score makes l NaN,
+// which the epilogue sees.
 // Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax" (2018).
 #pragma once
 
