@@ -88,21 +88,29 @@ double score_error(const Row& row, const std::vector<double>& dot_sizes, size_t 
 }
 
 // Keys with the same score round alike: their values add up before they are squared. Fills, per key, the first key
-// with its score and bias; returns whether any two are tied. `table` is scratch.
-bool tie_groups(const Row& row, std::vector<int64_t>& group, std::vector<int32_t>& table) {
+// with its score and bias, and the next one with it, -1 after the last; returns whether any two are tied.
+bool tie_groups(const Row& row, RowBound& out) {
+  auto &group = out.group, &next = out.next_tied;
+  auto &table = out.table, &last = out.last_tied;
   const size_t n = static_cast<size_t>(row.size());
   const size_t slots = std::bit_ceil(2 * n + 1);
   table.assign(slots, -1);
   group.resize(n);
+  next.assign(n, -1);
+  last.resize(n);
   bool ties = false;
   for (size_t j = 0; j < n; ++j) {
     const uint64_t bits = std::bit_cast<uint64_t>(row.x[j]) + std::bit_cast<uint64_t>(row.bias[j]) * 0x9E3779B97F4A7C15u;
     size_t slot = static_cast<size_t>((bits * 0xD6E8FEB86659FD93u) >> 32) & (slots - 1);
     while (table[slot] >= 0 && !(row.x[static_cast<size_t>(table[slot])] == row.x[j] && row.bias[static_cast<size_t>(table[slot])] == row.bias[j]))
       slot = (slot + 1) & (slots - 1);
-    if (table[slot] < 0) table[slot] = static_cast<int32_t>(j);
+    const bool first = table[slot] < 0;
+    if (first) table[slot] = static_cast<int32_t>(j);
+    const auto head = static_cast<size_t>(table[slot]);
     group[j] = table[slot];
-    ties = ties || group[j] != static_cast<int64_t>(j);
+    if (!first) next[static_cast<size_t>(last[head])] = static_cast<int64_t>(j);
+    last[head] = static_cast<int32_t>(j);
+    ties = ties || !first;
   }
   return ties;
 }
@@ -155,7 +163,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   const double p_abs = p_rel > 0 ? p_subnormal_unit(numerics) : 0.0;
   const double p_normal = std::ldexp(1.0, min_normal_exponent(numerics.p_type));
   const double lag = numerics.max_lag;
-  const bool ties = tie_groups(row, out.group, out.table);
+  const bool ties = tie_groups(row, out);
   const std::vector<int64_t>& group = out.group;
 
   // How many distinct weights there are: one means that every error of a weight is shared by all of them.
@@ -213,12 +221,16 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   if (!small) {
     out.more.resize(n);
     out.less.resize(n);
+    out.scratch.resize(n);
+    hot_loops().exps(out.delta.data(), row.size(), out.more.data());
+    for (size_t j = 0; j < n; ++j) out.scratch[j] = -out.delta[j];
+    hot_loops().exps(out.scratch.data(), row.size(), out.less.data());
     for (size_t j = 0; j < n; ++j) {
       const double delta = out.delta[j];
       // Even the largest weight that the key may have is 0 beside that of the maximum, as p is.
       const bool vanishes = row.ds[j] + delta + delta_most < kVanishes;
-      out.more[j] = vanishes ? 0.0 : delta < 0x1p-8 ? delta * (1 + 0.51 * delta) : std::expm1(delta);
-      out.less[j] = delta < 0x1p-8 ? 1 - delta : std::exp(-delta);
+      out.more[j] = vanishes ? 0.0 : delta < 0x1p-8 ? delta * (1 + 0.51 * delta) : out.more[j] - 1;
+      if (delta < 0x1p-8) out.less[j] = 1 - delta;
     }
   }
   WeightArguments w{};
@@ -298,25 +310,9 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   }
 
   // Tied keys: sum the values of a group, then square.
-  if (ties) {
-    std::vector<double> with_o(columns), with_v(columns);
-    for_each_group(n, [&](size_t j) { return group[j]; }, [&](std::span<const size_t> members) {
-      std::fill(with_o.begin(), with_o.end(), 0.0);
-      std::fill(with_v.begin(), with_v.end(), 0.0);
-      for (size_t j : members) {
-        const float* v = head.v_row(row.key[j]);
-        for (size_t d = 0; d < columns; ++d) {
-          with_o[d] += v[d] - row.o_hi[d];
-          with_v[d] += v[d];
-        }
-      }
-      const double sigma2 = out.sigma2[members[0]];
-      for (size_t d = 0; d < columns; ++d) {
-        out.noise_spread[d] += sigma2 * with_o[d] * with_o[d];
-        out.noise_abs[d] += sigma2 * with_v[d] * with_v[d];
-      }
-    });
-  }
+  if (ties)
+    hot_loops().tied_sums({head.v.data(), row.key.data(), row.o_hi.data(), row.size(), dv, out.group.data(), out.next_tied.data(), out.sigma2.data(),
+                           out.noise_spread.data(), out.noise_abs.data()});
 
   // Denominator: sums of positive terms, rescales that round, flushed terms; P's rounding where l sums it.
   const double unit = addition_unit(numerics);
@@ -440,7 +436,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
 Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling tiling, RowBound& bound) {
   const auto columns = static_cast<size_t>(head.dv);
   const size_t n = static_cast<size_t>(row.size());
-  tie_groups(row, bound.group, bound.table);
+  tie_groups(row, bound);
   std::vector<double> c(columns * columns, 0.0), w(columns);
   const double inverse_l2 = 1 / (row.l * row.l);
   // A source: the keys of one score within one tile, their values summed in w.

@@ -51,6 +51,18 @@ struct BoundArguments {
   BoundSums sums;
 };
 
+// Keys that are tied round alike: with w = sum v over a group, noise2 += sigma2 (w - count o)^2 and noise_abs += sigma2 w^2.
+// A key j with group[j] = j is the first of its group; next[j] is the one after j, -1 after the last.
+struct TiedArguments {
+  const float* v;
+  const int64_t* key;
+  const double* o;
+  int64_t n, dv;
+  const int64_t *group, *next;
+  const double* sigma2;
+  double *noise2, *noise_abs;
+};
+
 // Scores of one fused scale: x = s = scale dot, kappa the error of x.
 struct ScoreArguments {
   const double *dot, *dot_abs, *dot_terms;
@@ -118,6 +130,7 @@ struct HotLoops {
   void (*weights)(WeightArguments&);
   void (*weighted_sums)(const ValueArguments&);
   void (*bound_sums)(const BoundArguments&);
+  void (*tied_sums)(const TiedArguments&);
 };
 
 // How many roundings a product passes in `dots` of d products, at most: the sum is within dot_roundings(d) 2^-53 sum |q_d k_d|.

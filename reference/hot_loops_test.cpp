@@ -112,6 +112,38 @@ TEST_P(HotLoopsTest, ExpsAreWithinTwoUnits) {
   }
 }
 
+TEST_P(HotLoopsTest, TiedSumsAddBeforeTheySquare) {
+  for (int64_t dv : {1, 3, 4, 7, 8, 9, 33}) {
+    const int64_t n = 20;
+    const std::vector<float> v = floats(2 * n * dv);
+    const std::vector<int64_t> key = keys(n);
+    const std::vector<double> center = normals(dv), sigma2 = normals(n);
+    std::vector<int64_t> group(static_cast<size_t>(n)), next(group);
+    for (int64_t j = 0; j < n; ++j) {  // key 0 alone, then 1, 4, 7, ... and so on
+      group[static_cast<size_t>(j)] = j == 0 ? 0 : (j - 1) % 3 + 1;
+      next[static_cast<size_t>(j)] = j == 0 || j + 3 >= n ? -1 : j + 3;
+    }
+    std::vector<double> noise2(static_cast<size_t>(dv), 0.5), noise_abs(static_cast<size_t>(dv), 0.25);
+    loops().tied_sums({v.data(), key.data(), center.data(), n, dv, group.data(), next.data(), sigma2.data(), noise2.data(), noise_abs.data()});
+    for (int64_t d = 0; d < dv; ++d) {
+      double about_o = 0.5, about_zero = 0.25;
+      for (int64_t g = 0; g < 4; ++g) {
+        double w = 0, count = 0;
+        for (int64_t j = 0; j < n; ++j)
+          if (group[static_cast<size_t>(j)] == g) {
+            w += static_cast<double>(v[static_cast<size_t>(key[static_cast<size_t>(j)] * dv + d)]);
+            ++count;
+          }
+        const double away = w - count * center[static_cast<size_t>(d)];
+        about_o += sigma2[static_cast<size_t>(g)] * away * away;
+        about_zero += sigma2[static_cast<size_t>(g)] * w * w;
+      }
+      EXPECT_NEAR(noise2[static_cast<size_t>(d)], about_o, 1e-11);
+      EXPECT_NEAR(noise_abs[static_cast<size_t>(d)], about_zero, 1e-11);
+    }
+  }
+}
+
 TEST_P(HotLoopsTest, ExtremesZerosAndNonFiniteValues) {
   for (int64_t columns : {1, 7, 8, 17, 64})
     for (int64_t n : {1, 5, 64}) {

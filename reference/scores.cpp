@@ -41,8 +41,8 @@ void HeadData::load(const Problem& p, int64_t b, int64_t key_head) {
 
 double tanh_slope(double t) {
   if (t > 350) return 0;
-  const double cosh = std::cosh(std::max(0.0, t));
-  return 1 / (cosh * cosh);
+  const double e = std::exp(-std::max(0.0, t)), sech = 2 * e / (1 + e * e);
+  return sech * sech;
 }
 
 double bias_of(const Problem& p, int64_t b, int64_t h, int64_t i, int64_t j) {

@@ -1,5 +1,6 @@
 #include "reference/verdict.h"
 
+#include <bit>
 #include <cmath>
 
 namespace attest {
@@ -40,9 +41,9 @@ std::string_view name_of(Check c) {
 int bucket_of(double ratio) {
   if (!std::isfinite(ratio)) return kBuckets - 1;
   if (ratio <= 0x1p-10) return 0;
-  int exponent;
-  const double fraction = std::frexp(ratio, &exponent);  // ratio = fraction * 2^exponent, fraction in [1/2, 1)
-  const int bucket = exponent + 10 - (fraction == 0.5 ? 1 : 0);
+  const uint64_t bits = std::bit_cast<uint64_t>(ratio);  // a normal number
+  const int exponent = static_cast<int>(bits >> 52) - 1023;
+  const int bucket = exponent + 10 + ((bits << 12) != 0 ? 1 : 0);
   return bucket > kBuckets - 2 ? kBuckets - 2 : bucket;
 }
 

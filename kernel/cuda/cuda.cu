@@ -97,7 +97,9 @@ __global__ void merge_pairs(Pair a, Pair b, Pair out, int64_t rows, int64_t widt
   for (int64_t d = threadIdx.x; d < width; d += blockDim.x) {
     const double ta = wa == 0 ? 0.0 : static_cast<double>(wa) * a.o.value(row * a.o.stride[0] + d * a.o.stride[1]);
     const double tb = wb == 0 ? 0.0 : static_cast<double>(wb) * b.o.value(row * b.o.stride[0] + d * b.o.stride[1]);
-    out.o.store(row * out.o.stride[0] + d * out.o.stride[1], Recurrence::normalise(ta + tb, l));
+    const double sum = ta + tb;
+    out.o.store(row * out.o.stride[0] + d * out.o.stride[1],
+                Recurrence::within_type(Recurrence::normalise(sum, l), isfinite(sum), numbers::largest_finite(ATTEST_F32)));
   }
   if (threadIdx.x == 0) out.lse.store(row * out.lse.stride[0], Recurrence::log_sum_exp(m, l));
 }
