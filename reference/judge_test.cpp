@@ -261,6 +261,25 @@ TEST(Judge, RoundedWeightsMayLeaveTheRangeOfTheValues) {
 }
 
 // Numerics that make no bound must not pass for a wide one.
+// Seen on tensor cores: 2^-133 times 2^122 is aligned as if it were 2^-126 times 2^122, and the product beside it loses
+// its last bits.
+TEST(Judge, ASubnormalFactorIsAlignedByItsExponentField) {
+  const auto verdict = [](double q, double k, double lse) {
+    Problem p = Problem::make({.d = 2}, DType::bf16);
+    p.scale = 0x1p32f;
+    p.q.set(0, 0, 0, 0, -0x1p-126), p.k.set(0, 0, 0, 0, -0x1.d4p99);
+    p.q.set(0, 0, 0, 1, q), p.k.set(0, 0, 0, 1, k);
+    const double exact = 0x1p32 * (0x1.d4p99 * 0x1p-126 + q * k);
+    Observation seen;
+    seen.o = {0};
+    seen.lse = {exact + lse};
+    return Judge()(p, seen, {.numerics = strict(DType::bf16)}).ok();
+  };
+  EXPECT_TRUE(verdict(0x1p-133, -0x1p122, -8.5));    // a subnormal factor
+  EXPECT_FALSE(verdict(0x1p-133, -0x1p122, -200.0));  // beyond it
+  EXPECT_FALSE(verdict(0x1p-126, -0x1p115, -8.5));   // the same product of normal factors
+}
+
 TEST(Judge, ABoundThatIsNotANumberFails) {
   Shape s;
   s.nk = 2;

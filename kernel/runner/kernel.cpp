@@ -252,7 +252,7 @@ std::string Kernel::name() const { return impl_->name; }
 std::string Kernel::device() const { return impl_->device; }
 std::vector<std::string> Kernel::built_in() {
 #if ATTEST_HAVE_CUDA
-  return {"host", "cuda"};
+  return {"host", "cuda", "cuda_hopper"};
 #else
   return {"host"};
 #endif
@@ -327,12 +327,11 @@ std::variant<Kernel, LoadError> Kernel::load(const std::string& name) {
   const attest_kernel* table = nullptr;
   if (name == "host") {
     table = host_kernel();
+  } else if (name == "cuda" || name == "cuda_hopper") {
 #if ATTEST_HAVE_CUDA
-  } else if (name == "cuda") {
-    table = cuda_kernel();
+    table = name == "cuda" ? cuda_kernel() : cuda_hopper_kernel();
 #else
-  } else if (name == "cuda") {
-    return LoadError{LoadError::Kind::no_device, "kernel 'cuda' is not in this build: it was configured without CUDA"};
+    return LoadError{LoadError::Kind::no_device, "kernel '" + name + "' is not in this build: it was configured without CUDA"};
 #endif
   } else {
     auto loaded = load_plugin(name);
@@ -340,7 +339,6 @@ std::variant<Kernel, LoadError> Kernel::load(const std::string& name) {
     table = std::get<const attest_kernel*>(loaded);
   }
   Kernel k = from_table(table);
-  if (name == "host" || name == "cuda") k.impl_->name = name;
   if (table->device == kDLCUDA) {
     std::string why;
     auto arena = cuda_arena(why);

@@ -50,7 +50,7 @@ struct Merged {
 
 class Kernel {
  public:
-  // "host", "cuda", the path of a plug-in, or path:name where it holds several.
+  // "host", "cuda", "cuda_hopper", the path of a plug-in, or path:name where it holds several.
   static std::variant<Kernel, LoadError> load(const std::string& name);
   // All built-in kernels present in this build, whether or not their device is there.
   static std::vector<std::string> built_in();
