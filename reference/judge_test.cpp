@@ -108,6 +108,26 @@ Observation plain_kernel(const Problem& p) {
   return seen;
 }
 
+// Broadcast costs no memory, so that extents alone may multiply out of 64 bits.
+TEST(Problem, ExtentsThatMultiplyPastTheLimitAreRefused) {
+  for (int64_t large : {int64_t{1} << 16, int64_t{1} << 31}) {
+    Problem p = Problem::make({.b = 1, .hq = 1, .hk = 1, .nq = 1, .nk = 1, .d = 2, .dv = 2}, DType::f32);
+    p.shape.nk = large;
+    p.shape.b = large;
+    for (Tensor* t : {&p.q, &p.k, &p.v}) t->layout.extent[0] = large, t->layout.stride[0] = 0;
+    for (Tensor* t : {&p.k, &p.v}) t->layout.extent[2] = large, t->layout.stride[2] = 0;
+    for (Layout* l : {&p.o, &p.lse}) l->extent[0] = large, l->stride[0] = 2;
+    const auto error = validate(p);
+    if (large == int64_t{1} << 16) {
+      EXPECT_EQ(error, std::nullopt);  // 2^33 elements are many, not too many
+    } else {
+      EXPECT_EQ(error, "k: has more than 2^40 elements");
+    }
+    for (Layout* l : {&p.o, &p.lse}) l->stride = {0, 0, 0, 1};  // every row in one place
+    ASSERT_TRUE(validate(p).has_value());
+  }
+}
+
 TEST(Judge, APlainKernelIsRightAndBothPathsAgree) {
   Judge judge;
   Random r(7);
