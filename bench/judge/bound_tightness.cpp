@@ -162,11 +162,11 @@ Input needle(DType type, int64_t keys, const std::vector<double>& at) {
   return make_input("a needle, O beside a tie of the output", type, s, v, s[1], {.sums = Sums::truncated});
 }
 
-// The least subnormal of the type: O lies beside half of it.
-Input least_value(DType type, int64_t keys, const std::vector<double>& at) {
+// Three units of the type's subnormals at one key, half of the mass: O lies beside one and a half.
+Input subnormal_output(DType type, int64_t keys, const std::vector<double>& at) {
   std::vector<double> s(static_cast<size_t>(keys), std::log((0.9 + 0.2 * at[0]) / static_cast<double>(keys - 1))), v(s.size(), 0.0);
-  s[0] = 0, v[0] = std::ldexp(1.0, min_subnormal_exponent(type));
-  return make_input("the least subnormal of the output, halved", type, s, v, s[1] != 0 ? s[1] : -1, {.sums = Sums::truncated});
+  s[0] = 0, v[0] = std::ldexp(3.0, min_subnormal_exponent(type));
+  return make_input("three subnormal units of the output, halved", type, s, v, s[1] != 0 ? s[1] : -1, {.sums = Sums::truncated});
 }
 
 // A weight beside a tie of P's type against the value that takes it back: O is next to 0, the rounding of P stays.
@@ -336,7 +336,7 @@ int main(int count, char** arguments) {
   }
   Bench bench;
   bool right = true, bound_holds = true;
-  const std::vector<Family> families = {stagnating_sums, far_keys, needle, least_value, opposed_weight};
+  const std::vector<Family> families = {stagnating_sums, far_keys, needle, subnormal_output, opposed_weight};
 
   fmt::print("The largest error / bound that a kernel within the strict model reaches, and what the bound there consists of. Host: the host\nkernel on the same input.\n\n"
              "| type | N | largest term | error / bound | host | sums | rounding of P | exponentials | final | arguments, rest | input |\n|---|---|---|---|---|---|---|---|---|---|---|\n");

@@ -201,10 +201,15 @@ std::vector<Range> ranges(Inputs inputs) {
 
 constexpr uint32_t kBlock = 1u << 16;
 
-// The part of a sample that falls in a block: its first inputs, where exponents begin, its last, and some between.
-bool sampled(uint32_t at) { return at < 8 || at >= kBlock - 4 || at % 6553 == 0; }
+// The inputs of a block that are taken: of a sample its first ones, where exponents begin, its last, and some between.
+std::vector<uint32_t> taken(bool all, uint32_t n) {
+  std::vector<uint32_t> offsets;
+  for (uint32_t at = 0; at < n; ++at)
+    if (all || n < kBlock || at < 8 || at >= kBlock - 4 || at % 6553 == 0) offsets.push_back(at);
+  return offsets;
+}
 
-void run_block(const Primitive& p, bool all, bool device, uint32_t first, uint32_t n, std::mutex& one_at_a_time, Tally& t) {
+void run_block(const Primitive& p, const std::vector<uint32_t>& offsets, bool device, uint32_t first, uint32_t n, std::mutex& one_at_a_time, Tally& t) {
   thread_local std::vector<double> got(kBlock);
   if (device) {
     const std::lock_guard guard(one_at_a_time);
@@ -214,15 +219,13 @@ void run_block(const Primitive& p, bool all, bool device, uint32_t first, uint32
     }
   } else {
     dispatch(p.function, [&]<Function f>() {
-      for (uint32_t at = 0; at < n; ++at)
-        if (all || n < kBlock || sampled(at)) got[at] = evaluate<f>(first + at);
+      for (uint32_t at : offsets) got[at] = evaluate<f>(first + at);
     });
   }
   const bool wide = p.inputs != Inputs::bits_16;
   const double step = (first & (wide ? 0x80000000u : 0x8000u)) != 0 ? -p.slope : p.slope;  // the way results go as bits rise
   double before = NAN;
-  for (uint32_t at = 0; at < n; ++at) {
-    if (!(all || n < kBlock || sampled(at))) continue;
+  for (uint32_t at : offsets) {
     measure(p, first + at, got[at], t);
     // The contract's 1 / 0 = 0 is no part of the curve.
     const bool on_curve = !std::isnan(got[at]) && !(p.function == Function::reciprocal && (first + at) << 1 == 0);
@@ -241,16 +244,16 @@ Tally run(const Primitive& p, bool all, bool device, int threads) {
   Tally total;
   std::mutex lock, one_at_a_time;
   for (const Range& r : ranges(p.inputs)) {
-    const uint64_t blocks = (r.count + kBlock - 1) / kBlock;
+    const auto size = static_cast<uint32_t>(std::min<uint64_t>(kBlock, r.count));
+    const uint64_t blocks = r.count / size;  // all ranges are a power of two
+    const std::vector<uint32_t> offsets = taken(all, size);
     std::atomic<uint64_t> next{0};
     std::vector<std::thread> workers;
     for (int t = 0; t < threads; ++t)
       workers.emplace_back([&] {
         Tally mine;
-        for (uint64_t block; (block = next++) < blocks;) {
-          const uint64_t from = block * kBlock;
-          run_block(p, all, device, r.first + static_cast<uint32_t>(from), static_cast<uint32_t>(std::min<uint64_t>(kBlock, r.count - from)), one_at_a_time, mine);
-        }
+        for (uint64_t block; (block = next++) < blocks;)
+          run_block(p, offsets, device, r.first + static_cast<uint32_t>(block * size), size, one_at_a_time, mine);
         const std::lock_guard guard(lock);
         total.add(mine);
       });
