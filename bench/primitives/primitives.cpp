@@ -111,9 +111,20 @@ std::vector<Primitive> all_primitives() {
   };
 }
 
+double power_of_two(int exponent) { return elementary::double_of(static_cast<uint64_t>(exponent + 1023) << 52); }
+
+// The same where y is a normal double and exact: quicker.
+double rounded_double(DType type, double y) {
+  const int binade = static_cast<int>(elementary::bits_of(y) >> 52 & 0x7FF) - 1023;
+  const int exponent = std::max(binade, min_normal_exponent(type)) - (significand_bits(type) - 1);
+  const double result = std::nearbyint(y * power_of_two(-exponent)) * power_of_two(exponent);
+  return std::fabs(result) > largest_finite(type) ? std::copysign(INFINITY, y) : result;
+}
+
 // y rounded to nearest even, from its value or, where that is too near to a tie, from its decimals.
 Real rounded(const Primitive& p, DType type, Real y, double x) {
   if (y == 0 || !std::isfinite(y)) return y;
+  if (p.decimal == nullptr) return rounded_double(type, static_cast<double>(y));
   const int exponent = std::max(ilogbl(y), min_normal_exponent(type)) - (significand_bits(type) - 1);
   const Real units = scalbnl(y, -exponent), below = floorl(units);
   Real nearest = nearbyintl(units);
