@@ -9,9 +9,9 @@
 // for each type.
 //
 // Exit 1 where a group has more rows above a threshold than its rate allows. Rows of one case share K, V and often
-// their scores, so only cases count as independent: whatever the dependence within them, for rows n_c of case c, of which
-// X_c are over, E e^(a X_c) <= 1 - rate + rate e^(a n_c), and so
-//     P(sum X_c >= k) <= min over a of e^(-a k) product (1 - rate + rate e^(a n_c)).
+// their scores, so only cases count as independent. Y_c, the share of case c's rows that are over, lies in [0, 1] and has
+// a mean of `rate` at most, whatever the dependence within the case; so over n cases (Hoeffding 1963, theorem 1)
+//     P(mean of Y_c >= y) <= e^(-n KL(y, rate)),   KL(y, r) = y ln(y / r) + (1 - y) ln((1 - y) / (1 - r)).
 // A group fails where that is below 1e-6 divided by the number of groups and rates.
 //
 // --planted-error F moves every result F times as far from the exact one: with 4, the run must fail.
@@ -79,41 +79,28 @@ void fill(Problem& p, Values values, int64_t tile, Choices& c) {
 }
 
 struct Group {
-  int64_t rows = 0;
+  int64_t rows = 0, cases = 0;
   double r = 0;  // sum of R
   std::array<int64_t, kRates.size()> over{};
-  std::map<int64_t, int64_t> case_rows;  // how many cases have so many rows
+  std::array<double, kRates.size()> case_shares{};  // sum over cases of the share of rows that are over
 
   void add(const Group& g) {
     rows += g.rows;
+    cases += g.cases;
     r += g.r;
-    for (size_t n = 0; n < over.size(); ++n) over[n] += g.over[n];
-    for (const auto& [size, count] : g.case_rows) case_rows[size] += count;
-  }
-  int64_t cases() const {
-    int64_t n = 0;
-    for (const auto& [size, count] : case_rows) n += count;
-    return n;
+    for (size_t n = 0; n < over.size(); ++n) {
+      over[n] += g.over[n];
+      case_shares[n] += g.case_shares[n];
+    }
   }
 };
 
-// The most that the chance of `over` rows or more can be: see the head of this file.
-double most_likely(const Group& g, double rate, int64_t over) {
-  if (static_cast<double>(over) <= rate * static_cast<double>(g.rows)) return 1;
-  const auto exponent = [&](double a) {
-    double sum = -a * static_cast<double>(over);
-    for (const auto& [size, count] : g.case_rows) {
-      const double x = a * static_cast<double>(size);
-      sum += static_cast<double>(count) * (x < 500 ? std::log1p(rate * std::expm1(x)) : x + std::log(rate));
-    }
-    return sum;
-  };
-  double low = 0, high = 50;  // convex in a
-  for (int n = 0; n < 200; ++n) {
-    const double a = low + (high - low) / 3, b = high - (high - low) / 3;
-    (exponent(a) < exponent(b) ? high : low) = exponent(a) < exponent(b) ? b : a;
-  }
-  return std::exp(std::min(0.0, exponent(low)));
+// The most that the chance of so large a mean share of rows over the threshold can be: see the head of this file.
+double most_likely(const Group& g, size_t n) {
+  const double rate = kRates[n], cases = static_cast<double>(g.cases), y = g.case_shares[n] / cases;
+  if (y <= rate) return 1;
+  const double rest = y < 1 ? (1 - y) * std::log((1 - y) / (1 - rate)) : 0.0;
+  return std::exp(-cases * (y * std::log(y / rate) + rest));
 }
 
 using Name = std::array<std::string, 3>;  // by what, which, type
@@ -171,7 +158,7 @@ class Counter {
     Group found;
     found.rows = static_cast<int64_t>(details_.rows.size());
     if (found.rows == 0) return 0;
-    ++found.case_rows[found.rows];
+    found.cases = 1;
     for (const Details::Noise& n : details_.rows) found.r += std::isfinite(n.r) ? n.r : 0;
     for (size_t n = 0; n < kRates.size(); ++n) {
       if (n > 0) {  // thresholds rise: rows below one are below the next
@@ -179,6 +166,7 @@ class Counter {
         judge_(p, seen_, options);
       }
       for (const Details::Noise& row : details_.rows) found.over[n] += row.r <= row.threshold ? 0 : 1;
+      found.case_shares[n] = static_cast<double>(found.over[n]) / static_cast<double>(found.rows);
       if (found.over[n] == 0) break;
     }
     const std::string of_type(name_of(type)), of_score(name_of(score)), of_values = kValueNames[static_cast<int>(values)];
@@ -202,7 +190,7 @@ class Counter {
 };
 
 std::string row_of(const Name& name, const Group& g) {
-  std::string text = fmt::format("| {} | {} | {} | {} | {:.3g} |", name[1], name[2], g.rows, g.cases(), g.r / static_cast<double>(g.rows));
+  std::string text = fmt::format("| {} | {} | {} | {} | {:.3g} |", name[1], name[2], g.rows, g.cases, g.r / static_cast<double>(g.rows));
   for (size_t n = 0; n < kRates.size(); ++n)
     text += g.over[n] == 0 ? " 0 |" : fmt::format(" {} ({:.1g}) |", g.over[n], static_cast<double>(g.over[n]) / static_cast<double>(g.rows));
   return text + "\n";
@@ -247,8 +235,8 @@ int main(int count, char** arguments) {
       fmt::print("{}", row_of(name, g));
     }
     for (size_t n = 0; n < kRates.size(); ++n)
-      if (const double p = most_likely(g, kRates[n], g.over[n]); p < least)
-        failed.push_back(fmt::format("{} {}: {} of {} rows over the threshold of {:g}, a chance of {:.1e} at most\n", name[2], name[0] == "all" ? "all" : name[1], g.over[n], g.rows, kRates[n], p));
+      if (const double p = most_likely(g, n); p < least)
+        failed.push_back(fmt::format("{} {}: {} of {} rows over the threshold of {:g} in {} cases, a chance of {:.1e} at most\n", name[2], name[0] == "all" ? "all" : name[1], g.over[n], g.rows, kRates[n], g.cases, p));
   }
   fmt::print("\n{} groups, {} with scores and values together; {} with more rows over a threshold than its rate allows\n", groups.size(),
              std::count_if(groups.begin(), groups.end(), [](const auto& g) { return g.first[0] == "scores and values"; }), failed.size());
