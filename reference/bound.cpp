@@ -25,9 +25,6 @@ constexpr double kBinade = 1 + 0x1p-30;       // units in the last place count a
 constexpr double kVanishes = -1000;           // e^-1000 is 0 beside any bound
 constexpr double kTop = -0x1p-30;             // scores so near to the maximum count as the maximum
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kTanhError = 0x1p-21;
-constexpr double kDivisionUlps = 2;
-constexpr double kNoiseRateLog = 20.723265836946411;  // ln(1e9)
 
 // Distance of a positive normal number to the nearest power of two.
 double to_power_of_two(double x) {
@@ -429,7 +426,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   const double l_round = may_round_l && l_rounding > 0 ? std::min(1.0, l_rounding / l_low) : 0.0;
   const double log_l = std::fabs(std::log(row.l));
   const double phi_loss = -std::log1p(-std::min(0.5, phi));
-  out.lse = (delta_lse + phi_loss + l_round + 0x1p-22 * (1 + log_l + lag) + 3 * kF32Unit * (std::fabs(row.m) + lag) +
+  out.lse = (delta_lse + phi_loss + l_round + kLnError * (1 + log_l + lag) + 3 * kF32Unit * (std::fabs(row.m) + lag) +
              0x1p-23 * std::fabs(row.lse) + kFlush) * kEnlarge;
 }
 
@@ -494,10 +491,11 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling
   return {std::min(1.0, sum_squares), std::min(1.0, std::pow(fourth, 0.25)), trace};
 }
 
-double noise_threshold(const Spectrum& s) {
-  return 1 + 2 * std::sqrt(kNoiseRateLog * s.sum_squares) + 2 * kNoiseRateLog * s.largest;
+double noise_threshold(const Spectrum& s, double rate) {
+  const double t = -std::log(rate);
+  return 1 + 2 * std::sqrt(t * s.sum_squares) + 2 * t * s.largest;
 }
 
-double noise_threshold_equal_columns(double columns) { return noise_threshold({1 / columns, 1 / columns, 1}); }
+double noise_threshold_equal_columns(double columns, double rate) { return noise_threshold({1 / columns, 1 / columns, 1}, rate); }
 
 }  // namespace attest
