@@ -92,6 +92,10 @@ Kernel load_kernel(const std::string& name) {
   throw Stop(error.kind == LoadError::Kind::no_device ? Exit::inconclusive : Exit::usage, error.message);
 }
 
+std::string again(const std::string& command, const std::string& file, const std::string& kernel, const Kernel& loaded) {
+  return fmt::format("kernel {}; again: attest {} {} --kernel {}", loaded.name(), command, shell_word(file), shell_word(kernel.empty() ? loaded.name() : kernel));
+}
+
 std::string shell_word(const std::string& word) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::string_view("_-./:=,+@%").find(c) != std::string_view::npos;

@@ -43,4 +43,8 @@ Kernel load_kernel(const std::string& name);
 // A word as a shell takes it: quoted only where it must be.
 std::string shell_word(const std::string& word);
 
+// What crash.h says is running: the kernel, and the command that does it again. `kernel` is the word after --kernel, "" if
+// there was none.
+std::string again(const std::string& command, const std::string& file, const std::string& kernel, const Kernel& loaded);
+
 }  // namespace attest::cli

@@ -39,9 +39,7 @@ constexpr Subcommand kSubcommands[] = {
     {"selftest", "checks attest itself, in under a second", add_selftest},
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App program("attest: does this kernel's online softmax compute attention, for every input it allows?", "attest");
   program.set_version_flag("--version", version(), "prints the version");
   program.footer(exit_code_help());
@@ -73,4 +71,12 @@ int main(int argc, char** argv) {
     return stop(Exit::self_check, std::string("attest itself failed: ") + e.what());
   }
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = run(argc, argv);
+  finished();
+  return code;
 }

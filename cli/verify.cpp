@@ -105,6 +105,7 @@ Exit verify_kernel(const Options& o) {
     return Exit::holds;
   }
 
+  if (!o.report.empty()) probe_folder("--report", o.report);
   ProgressLine line;
   running(fmt::format("kernel {}; again: {}", kernel.name(), command));
   const VerifyReport report = verify(kernel, options, [&](const Progress& p) { line(p); });
@@ -117,7 +118,14 @@ Exit verify_kernel(const Options& o) {
   std::fflush(out);
   const std::string folder = o.report.empty() ? "report" : o.report;
   const FailureContext context{kernel, word, options.contract, options.exact, (std::filesystem::path(folder) / "failures").string()};
-  const std::string failures = report.violations() > 0 ? tell_failures(report, context) : "";
+  std::string failures;
+  try {
+    if (report.violations() > 0) failures = tell_failures(report, context);
+  } catch (const std::filesystem::filesystem_error& e) {
+    failures = fmt::format("the failures cannot be kept: {}; --report names another folder\n", e.what());
+  } catch (const CaseError& e) {
+    failures = fmt::format("the failures cannot be kept: {}; --report names another folder\n", e.what());
+  }
   fmt::print(out, "{}{}", failures, conclusion);
 
   const std::string json = to_json(run);
