@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "cli/run_summary.h"
 #include "cli/selftest.h"
+#include "corpus/case_file.h"
 
 namespace attest::cli {
 
