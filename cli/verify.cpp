@@ -95,6 +95,7 @@ Exit verify_kernel(const Options& o) {
 
   const std::string word = o.kernel.empty() ? kernel.name() : o.kernel;
   const std::string command = command_line(o, word);
+  if (!o.report.empty() && !o.dry_run) probe_folder("--report", o.report);
   std::FILE* out = o.json == "-" ? stderr : stdout;
   const std::string header = fmt::format("attest verify: kernel {} {} on {}, contract {}, seed {}\n", kernel.name(), kernel.table().version, kernel.device(),
                                          name_of(options.contract), options.seed);

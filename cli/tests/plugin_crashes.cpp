@@ -5,6 +5,7 @@
 
 namespace {
 constexpr int32_t kTypes[] = {ATTEST_F32};
+constexpr int64_t kTiles[] = {1};
 int32_t supports(const attest_args*, char*, size_t) { return 1; }
 attest_status forward(const attest_args*, void*, char*, size_t) {
   volatile int* volatile nowhere = nullptr;
@@ -23,6 +24,9 @@ attest_kernel table_of(const char* name, decltype(attest_kernel::forward) run) {
   table.types = kTypes;
   table.type_count = 1;
   table.head_width_max = 64;
+  table.features = ATTEST_STRIDES | ATTEST_UNALIGNED;
+  table.tiles = kTiles;
+  table.tile_count = 1;
   table.supports = supports;
   table.forward = run;
   return table;
