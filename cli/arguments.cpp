@@ -123,6 +123,10 @@ std::string kernel_words(const KernelChoice& choice, const Kernel& kernel) {
   return words;
 }
 
+std::string again(const std::string& command, const std::string& file, const KernelChoice& choice, const Kernel& kernel) {
+  return fmt::format("kernel {}; again: attest {} {} {}", kernel.name(), command, shell_word(file), kernel_words(choice, kernel));
+}
+
 std::string shell_word(const std::string& word) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::string_view("_-./:=,+@%").find(c) != std::string_view::npos;

@@ -56,4 +56,7 @@ uint64_t bytes(const std::string& option, const std::string& text);
 // A word as a shell takes it: quoted only where it must be.
 std::string shell_word(const std::string& word);
 
+// What crash.h says is running: the kernel, and the command that does it again.
+std::string again(const std::string& command, const std::string& file, const KernelChoice& choice, const Kernel& kernel);
+
 }  // namespace attest::cli

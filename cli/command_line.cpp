@@ -8,6 +8,8 @@ namespace attest::cli {
 
 void CommandLine::option(const std::string& name, std::string& value, const std::string& type, const std::string& help) {
   CLI::Option* o = app_.add_option(name, value, help)->type_name(type)->take_last();
+  // "$UNSET" must not pass for an option that was left out.
+  o->check([](const std::string& given) { return given.empty() ? std::string("must not be empty") : std::string(); });
   if (!value.empty()) o->capture_default_str();
 }
 void CommandLine::flag(const std::string& name, bool& value, const std::string& help) { app_.add_flag(name, value, help); }

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "cli/exit_code.h"
@@ -18,6 +20,17 @@ char what_runs[kLongest + 1] = "attest";
 void say(const char* text) {
   // A short write leaves the line short; nothing better can be done here.
   if (write(STDERR_FILENO, text, std::strlen(text)) < 0) return;
+}
+
+bool may_end = false;
+
+void on_exit() {
+  if (may_end) return;
+  std::fflush(stdout);
+  say("\nattest: the process was ended by a call of exit while running ");
+  say(what_runs);
+  say("\n");
+  _exit(static_cast<int>(Exit::crash));
 }
 
 void on_crash(int signal) {
@@ -44,6 +57,7 @@ constexpr bool kSanitized = false;
 }  // namespace
 
 void report_crashes() {
+  std::atexit(on_exit);
   if (kSanitized) return;
   // Stack overflow leaves no stack to run on.
   static char stack[1 << 16];
@@ -56,6 +70,8 @@ void report_crashes() {
   action.sa_flags = static_cast<int>(SA_ONSTACK | SA_RESETHAND);
   for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigaction(s, &action, nullptr);
 }
+
+void finished() { may_end = true; }
 
 void running(const std::string& what) {
   const size_t n = std::min(what.size(), kLongest);

@@ -28,7 +28,7 @@ Exit diagnose_case(const Options& o) {
   if (const std::string why = kernel.refuses(c.problem); !why.empty()) throw Stop(Exit::inconclusive, fmt::format("kernel '{}' refuses {}: {}", kernel.name(), o.file, why));
   fmt::print("{}{}\n{}kernel {} {} on {}\n", o.file, c.name.empty() ? "" : ": " + c.name, in_words(c.problem), kernel.name(), kernel.table().version, kernel.device());
   std::fflush(stdout);
-  running(fmt::format("kernel {}; again: attest diagnose {}", kernel.name(), o.file));
+  running(again("diagnose", o.file, o.kernel, kernel));
 
   Judge judge;
   const PropertyContext context{kernel, judge, how};

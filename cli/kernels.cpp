@@ -94,7 +94,7 @@ Action add_kernels(CommandLine command) {
       print(load_kernel(*choice));
       return Exit::holds;
     }
-    for (const char* built_in : {"host", "cuda"}) {
+    for (const char* built_in : {"host", "cuda", "cuda_hopper"}) {
       auto loaded = Kernel::load(built_in);
       if (auto* kernel = std::get_if<Kernel>(&loaded))
         print(*kernel);

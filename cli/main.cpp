@@ -41,10 +41,7 @@ constexpr Subcommand kSubcommands[] = {
     {"selftest", "checks attest itself, in under a second", add_selftest},
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc == 4 && argv[1] == std::string_view(attest::kWorkerFlag)) return attest::serve(argv[2], [&] { return attest::find_table(argv[3]); });
+int run(int argc, char** argv) {
   CLI::App program("attest: does this kernel's online softmax compute attention, for every input it allows?", "attest");
   program.set_version_flag("--version", version(), "prints the version");
   program.footer(exit_code_help());
@@ -76,4 +73,13 @@ int main(int argc, char** argv) {
     return stop(Exit::self_check, std::string("attest itself failed: ") + e.what());
   }
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 4 && argv[1] == std::string_view(attest::kWorkerFlag)) return attest::serve(argv[2], [&] { return attest::find_table(argv[3]); });
+  const int code = run(argc, argv);
+  finished();
+  return code;
 }

@@ -114,7 +114,7 @@ Exit replay(const Options& o) {
   const auto start = std::chrono::steady_clock::now();
   for (const std::string& file : files) {
     const Case c = read_case(file);
-    running(fmt::format("kernel {}; again: attest replay {}", kernel.name(), file));
+    running(again("replay", file, o.kernel, kernel));
     const auto judged = [&](const std::string& name, CaseResult result) {
       fmt::print(out, "{}", outcome(file, name, result));
       std::fflush(out);

@@ -72,6 +72,36 @@ nlohmann::ordered_json json_figure(double x) {
   return x;
 }
 
+// The share of loose elements of each regime that has any, by type, the largest first.
+std::string looseness_table(const std::map<std::string, Looseness>& looseness) {
+  std::vector<std::pair<double, std::string>> lines;
+  for (const auto& [name, l] : looseness) {
+    double most = 0;
+    std::string line = fmt::format("  {:<24}", name);
+    for (DType type : kAllDTypes) {
+      const auto n = static_cast<size_t>(type);
+      most = std::max(most, l.share(type));
+      line += fmt::format(" {:>9}", l.elements[n] == 0 ? "-" : percent(l.loose[n], l.elements[n]));
+    }
+    if (most > 0) lines.emplace_back(most, line);
+  }
+  if (lines.empty()) return "\n";
+  std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text = fmt::format(",\nby regime ({} of {} have any):\n  {:<24}", lines.size(), looseness.size(), "regime");
+  for (DType type : kAllDTypes) text += fmt::format(" {:>9}", name_of(type));
+  text += "\n";
+  for (const auto& [most, line] : lines) text += line + "\n";
+  return text;
+}
+
+nlohmann::ordered_json shares_of(const std::map<std::string, Looseness>& looseness) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::object();
+  for (const auto& [name, l] : looseness)
+    for (DType type : kAllDTypes)
+      if (l.elements[static_cast<size_t>(type)] > 0) all[name][std::string(name_of(type))] = l.share(type);
+  return all;
+}
+
 }  // namespace
 
 std::string figure(double x) {
@@ -135,20 +165,7 @@ std::string totals_text(const RunSummary& run) {
                                  sum_of(r, &PropertyReport::rows_exact), sum_of(r, &PropertyReport::rows_out_of_range));
   text += fmt::format("{} of {} elements loose (their bound cannot discriminate)", percent(sum_of(r, &PropertyReport::loose), sum_of(r, &PropertyReport::elements)),
                       sum_of(r, &PropertyReport::elements));
-  std::map<std::string, int64_t> by_regime;
-  for (const PropertyReport& p : r.properties)
-    for (const auto& [name, n] : p.loose_by_regime)
-      if (const auto regime = regime_from_name(name); regime && axis_of(*regime) == Axis::score) by_regime[name] += n;
-  std::vector<std::pair<int64_t, std::string>> most;
-  for (const auto& [name, n] : by_regime) most.emplace_back(n, name);
-  std::sort(most.rbegin(), most.rend());
-  if (!most.empty()) {
-    std::vector<std::string> words{"of scores, most in"};
-    for (size_t n = 0; n < std::min<size_t>(most.size(), 3); ++n) words.push_back(fmt::format("{} {}", most[n].second, most[n].first));
-    text += ",\n" + wrapped("  ", words);
-  } else {
-    text += "\n";
-  }
+  text += looseness_table(r.looseness());
   const int64_t refused = sum_of(r, &PropertyReport::refused);
   if (refused > 0) text += fmt::format("{} drawn cases were refused by the kernel or outside the property; others were drawn\n", refused);
   return text;
@@ -217,10 +234,11 @@ std::string to_json(const RunSummary& run) {
     one["inconclusive"] = p.inconclusive;
     one["not_covered"] = p.not_covered.empty() ? json(nullptr) : json(p.not_covered);
     one["regimes"] = json(p.regimes);
-    one["loose_by_regime"] = json(p.loose_by_regime);
+    one["loose_by_regime"] = shares_of(p.looseness);
     all["properties"].push_back(std::move(one));
   }
   all["regimes"] = json(r.regimes());
+  all["loose_by_regime"] = shares_of(r.looseness());
   const Mix& m = r.mix;
   all["mix"] = {{"cases", m.cases},         {"keys_128", m.keys_128},   {"keys_512", m.keys_512},   {"keys_2048", m.keys_2048},
                 {"width_32", m.width_32},   {"query_rows", m.query_rows}, {"least_width", m.min_width}, {"largest_width", m.max_width},

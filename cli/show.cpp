@@ -157,7 +157,7 @@ Exit show(const Options& o) {
   if (c.expected && !c.expected->source.empty()) fmt::print("stated by: {}\n", c.expected->source);
   std::fflush(stdout);
 
-  running(fmt::format("kernel {}; again: attest show {}", kernel.name(), o.file));
+  running(again("show", o.file, o.kernel, kernel));
   const Observation seen = kernel.run(p, {.trace = true});
   const JudgeOptions options{.numerics = kernel.numerics(p, how), .conventions = kernel.conventions()};
   Judge judge;

@@ -29,13 +29,14 @@ struct Options {
 Exit shrink_case(const Options& o) {
   const Contract how = contract("--contract", o.contract);
   const double seconds = duration("--time", o.time);
+  if (!o.gtest.empty() && o.gtest == o.output) throw Stop(Exit::usage, "--gtest and --output name the same file");
   const Case found = read_case(o.file);
   const std::string name = !o.property.empty() ? o.property : !found.property.empty() ? found.property : kPlain;
   const Property* property = find_property(name);
   if (property == nullptr) throw Stop(Exit::usage, fmt::format("{}: '{}' is not the name of a property", o.property.empty() ? o.file : "--property", name));
   const Kernel kernel = load_kernel(o.kernel);
   if (const std::string why = property->not_covered(kernel); !why.empty()) throw Stop(Exit::inconclusive, fmt::format("property {} does not cover kernel '{}': {}", name, kernel.name(), why));
-  running(fmt::format("kernel {}; again: attest shrink {}", kernel.name(), o.file));
+  running(again("shrink", o.file, o.kernel, kernel));
 
   Judge judge;
   const PropertyContext context{kernel, judge, how};
@@ -70,7 +71,8 @@ Exit shrink_case(const Options& o) {
     write_file(o.gtest, gtest_source(c, is_path ? std::filesystem::absolute(word).string() : word, how));
     fmt::print("GoogleTest source: {}\n", o.gtest);
   }
-  return Exit::violation;
+  const Disposition how_it_failed = before.verdict.disposition;
+  return how_it_failed == Disposition::crashed || how_it_failed == Disposition::timed_out ? Exit::crash : Exit::violation;
 }
 
 }  // namespace

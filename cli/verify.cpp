@@ -15,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/run_summary.h"
 #include "cli/selftest.h"
+#include "corpus/case_file.h"
 
 namespace attest::cli {
 
@@ -96,6 +97,7 @@ Exit verify_kernel(const Options& o) {
 
   const std::string word = kernel_words(o.kernel, kernel);
   const std::string command = command_line(o, word);
+  if (!o.report.empty() && !o.dry_run) probe_folder("--report", o.report);
   std::FILE* out = o.json == "-" ? stderr : stdout;
   const std::string header = fmt::format("attest verify: kernel {} {} on {}, contract {}, seed {}\n", kernel.name(), kernel.table().version, kernel.device(),
                                          name_of(options.contract), options.seed);
@@ -107,6 +109,7 @@ Exit verify_kernel(const Options& o) {
     return Exit::holds;
   }
 
+  if (!o.report.empty()) probe_folder("--report", o.report);
   ProgressLine line;
   running(fmt::format("kernel {}; again: {}", kernel.name(), command));
   const std::string folder = o.report.empty() ? "report" : o.report;
@@ -125,7 +128,14 @@ Exit verify_kernel(const Options& o) {
   const std::string conclusion = fmt::format("again: {}\n{}", command, verdict_line(run));
   fmt::print(out, "{}\n", summary);
   std::fflush(out);
-  const std::string failures = report.violations() > 0 ? tell_failures(report, context) : "";
+  std::string failures;
+  try {
+    if (report.violations() > 0) failures = tell_failures(report, context);
+  } catch (const std::filesystem::filesystem_error& e) {
+    failures = fmt::format("the failures cannot be kept: {}; --report names another folder\n", e.what());
+  } catch (const CaseError& e) {
+    failures = fmt::format("the failures cannot be kept: {}; --report names another folder\n", e.what());
+  }
   fmt::print(out, "{}{}", failures, conclusion);
 
   const std::string json = to_json(run);

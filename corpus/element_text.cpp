@@ -1,9 +1,14 @@
 #include "corpus/element_text.h"
 
+#include <locale.h>
+#include <stdlib.h>
+
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <string>
 
 namespace attest {
 namespace {
@@ -95,10 +100,22 @@ bool is_number_text(std::string_view text) {
 std::string float_text(float value) { return element_text(DType::f32, std::bit_cast<uint32_t>(value)); }
 
 std::optional<double> decimal_from_text(std::string_view text) {
+#if __cpp_lib_to_chars >= 201611L
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
+#else  // libc++ before 20 reads no floating point: the C library, in the C locale, and only what from_chars would take
+  static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
+  if (text.empty() || text.find_first_of(" \t\n\v\f\r+xX", 0) == 0 || text.find_first_of("xX") != text.npos) return std::nullopt;
+  const std::string terminated(text);
+  char* end = nullptr;
+  errno = 0;
+  const double value = strtod_l(terminated.c_str(), &end, c_locale);
+  const bool out_of_range = errno == ERANGE && (value == 0 || std::isinf(value));
+  if (out_of_range || end != terminated.c_str() + terminated.size()) return std::nullopt;
+  return value;
+#endif
 }
 
 std::optional<float> float_from_text(std::string_view text) {

@@ -20,6 +20,8 @@ export CC=clang-19 CXX=clang++-19 LIB_FUZZING_ENGINE=-fsanitize=fuzzer
 sanitize=${ATTEST_SANITIZE-address,undefined}
 export CXXFLAGS="-O1 -g1 -fno-omit-frame-pointer -fsanitize=${sanitize:+$sanitize,}fuzzer-no-link -fno-sanitize-recover=all $*"
 export CFLAGS=$CXXFLAGS
+# Debian builds libFuzzer with libstdc++ (clang takes -lstdc++ for libc++ here); the images that use libc++ bring their own.
+if [[ " $* " == *" -stdlib=libc++ "* ]]; then LIB_FUZZING_ENGINE+=" -l:libstdc++.so.6"; fi
 "$root/fuzz/build.sh" > "$scratch/build.log" 2>&1 || {
   tail -n 30 "$scratch/build.log"
   echo "fuzz/build.sh failed"

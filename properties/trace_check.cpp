@@ -20,7 +20,7 @@ constexpr double kUnit = 0x1p-24;  // largest relative error of one f32 rounding
 double score_error(const Problem& p, const Numerics& numerics, const Row& row, size_t n, double x, double s) {
   const double unit = numerics.aligned_blocks ? 1.25 * numerics.sum_unit : numerics.sum_unit;
   const double additions = std::max(0.0, row.dot_terms[n] - 1);
-  double e = std::fabs(double(p.scale)) * row.dot_abs[n] * std::expm1(additions * std::log1p(unit)) + 2 * kUnit * std::fabs(x) + 0x1p-126;
+  double e = std::fabs(double(p.scale)) * row.dot_sizes(numerics.aligned_blocks)[n] * std::expm1(additions * std::log1p(unit)) + 2 * kUnit * std::fabs(x) + 0x1p-126;
   if (p.softcap > 0) {
     // tanh has slope 1 at most, and the result never leaves [-c, c].
     const double capped = std::min(std::fabs(x), double(p.softcap));

@@ -78,7 +78,7 @@ void add(PropertyReport& r, PropertyReport&& other) {
   r.worst_budget_share = std::max(r.worst_budget_share, other.worst_budget_share);
   for (size_t n = 0; n < r.buckets.size(); ++n) r.buckets[n] += other.buckets[n];
   for (const auto& [name, n] : other.regimes) r.regimes[name] += n;
-  for (const auto& [name, n] : other.loose_by_regime) r.loose_by_regime[name] += n;
+  for (const auto& [name, looseness] : other.looseness) r.looseness[name].add(looseness);
   for (Failure& f : other.failures) r.failures.push_back(std::move(f));
 }
 
@@ -374,7 +374,9 @@ void count_case(PropertyReport& r, Mix& mix, uint64_t index, CaseResult&& result
   for (size_t n = 0; n < r.buckets.size(); ++n) r.buckets[n] += v.buckets[n];
   for (const std::string& regime : result.regimes) {
     ++r.regimes[regime];
-    if (v.loose > 0) r.loose_by_regime[regime] += v.loose;
+    Looseness& looseness = r.looseness[regime];
+    looseness.elements[static_cast<size_t>(result.problem.type)] += v.elements;
+    looseness.loose[static_cast<size_t>(result.problem.type)] += v.loose;
   }
   ++mix.cases;
   mix.keys_128 += s.nk >= 128;
@@ -467,6 +469,25 @@ int64_t VerifyReport::violations() const {
 bool VerifyReport::inconclusive() const {
   return std::any_of(properties.begin(), properties.end(), [](const PropertyReport& p) { return p.inconclusive; });
 }
+void Looseness::add(const Looseness& other) {
+  for (size_t type = 0; type < elements.size(); ++type) {
+    elements[type] += other.elements[type];
+    loose[type] += other.loose[type];
+  }
+}
+
+double Looseness::share(DType type) const {
+  const auto n = static_cast<size_t>(type);
+  return elements[n] == 0 ? 0.0 : static_cast<double>(loose[n]) / static_cast<double>(elements[n]);
+}
+
+std::map<std::string, Looseness> VerifyReport::looseness() const {
+  std::map<std::string, Looseness> all;
+  for (const PropertyReport& p : properties)
+    for (const auto& [name, looseness] : p.looseness) all[name].add(looseness);
+  return all;
+}
+
 std::map<std::string, int64_t> VerifyReport::regimes() const {
   std::map<std::string, int64_t> all;
   for (const PropertyReport& p : properties)

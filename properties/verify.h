@@ -47,6 +47,13 @@ struct Failure {
   CaseResult result;
 };
 
+// Elements that were judged, by type (DType), and how many of them were loose (reference/bound.md).
+struct Looseness {
+  std::array<int64_t, std::size(kAllDTypes)> elements{}, loose{};
+  void add(const Looseness& other);
+  double share(DType type) const;  // 0 of none
+};
+
 struct PropertyReport {
   std::string name;
   std::string not_covered;             // why, or ""
@@ -56,7 +63,7 @@ struct PropertyReport {
   int64_t elements = 0, loose = 0, rows_out_of_range = 0, rows_exact = 0;
   double worst_ratio = 0, worst_lse_ratio = 0, worst_budget = 0, worst_budget_share = 0;
   std::map<std::string, int64_t> regimes;
-  std::map<std::string, int64_t> loose_by_regime;
+  std::map<std::string, Looseness> looseness;  // by regime
   std::array<int64_t, kBuckets> buckets{};
   std::vector<Failure> failures;       // the first by index
 };
@@ -82,6 +89,7 @@ struct VerifyReport {
   int64_t violations() const;
   bool inconclusive() const;                       // any property is
   std::map<std::string, int64_t> regimes() const;  // over all properties
+  std::map<std::string, Looseness> looseness() const;
 };
 
 // Cases [first, last) of one property, those of this shard.

@@ -25,9 +25,6 @@ constexpr double kBinade = 1 + 0x1p-30;       // units in the last place count a
 constexpr double kVanishes = -1000;           // e^-1000 is 0 beside any bound
 constexpr double kTop = -0x1p-30;             // scores so near to the maximum count as the maximum
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kTanhError = 0x1p-21;
-constexpr double kDivisionUlps = 2;
-constexpr double kNoiseRateLog = 20.723265836946411;  // ln(1e9)
 
 // Distance of a positive normal number to the nearest power of two.
 double to_power_of_two(double x) {
@@ -70,12 +67,12 @@ struct Growth {
 
 // Error of one score before the exponential, in score units, that it shares with no other key: of the dot
 // product, the softcap and the bias.
-double score_error(const Row& row, size_t j, const Problem& problem, Growth& sum_growth) {
+double score_error(const Row& row, const std::vector<double>& dot_sizes, size_t j, const Problem& problem, Growth& sum_growth) {
   const double scale = std::fabs(double{problem.scale});
   const double x = std::fabs(row.x[j]);
   // Exact products, and additions of zero cost nothing: n terms pass n - 1 additions at most.
   const double depth = std::max(0.0, row.dot_terms[j] - 1);
-  double error = depth > 0 ? sum_growth(depth) * row.dot_abs[j] * scale : 0.0;
+  double error = depth > 0 ? sum_growth(depth) * dot_sizes[j] * scale : 0.0;
   if (problem.softcap > 0) {
     // x and x / c are rounded; tanh flattens what came in by its slope; the result is rounded.
     const double c = problem.softcap;
@@ -191,11 +188,12 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.own.resize(n);
   out.delta.resize(n);
   Growth sum_growth{addition_unit(numerics)};
+  const std::vector<double>& dot_sizes = row.dot_sizes(numerics.aligned_blocks);
   if (row.dense && !affine) {
     const double for_each = sum_growth(std::max<double>(0, static_cast<double>(head.d) - 1)) * std::fabs(double{problem.scale});
-    for (size_t j = 0; j < n; ++j) out.own[j] = for_each * row.dot_abs[j];
+    for (size_t j = 0; j < n; ++j) out.own[j] = for_each * dot_sizes[j];
   } else {
-    for (size_t j = 0; j < n; ++j) out.own[j] = score_error(row, j, problem, sum_growth);
+    for (size_t j = 0; j < n; ++j) out.own[j] = score_error(row, dot_sizes, j, problem, sum_growth);
   }
   DeltaArguments deltas{out.own.data(), row.ds.data(), row.kappa.data(), row.p.data(), row.size(), exponent_error(0, 0), out.delta.data(), 0, 0, 0, 0};
   hot_loops().deltas(deltas);
@@ -234,7 +232,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   }
   WeightArguments w{};
   w.p = row.p.data(), w.ds = row.ds.data(), w.delta = out.delta.data(), w.own = out.own.data(), w.s = row.s.data(), w.x = row.x.data();
-  w.dot_abs = row.dot_abs.data(), w.dot_terms = row.dot_terms.data();
+  w.dot_abs = dot_sizes.data(), w.dot_terms = row.dot_terms.data();
   w.more = small ? nullptr : out.more.data(), w.less = small ? nullptr : out.less.data();
   w.n = row.size();
   w.one_weight = one_weight;
@@ -428,7 +426,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   const double l_round = may_round_l && l_rounding > 0 ? std::min(1.0, l_rounding / l_low) : 0.0;
   const double log_l = std::fabs(std::log(row.l));
   const double phi_loss = -std::log1p(-std::min(0.5, phi));
-  out.lse = (delta_lse + phi_loss + l_round + 0x1p-22 * (1 + log_l + lag) + 3 * kF32Unit * (std::fabs(row.m) + lag) +
+  out.lse = (delta_lse + phi_loss + l_round + kLnError * (1 + log_l + lag) + 3 * kF32Unit * (std::fabs(row.m) + lag) +
              0x1p-23 * std::fabs(row.lse) + kFlush) * kEnlarge;
 }
 
@@ -493,10 +491,11 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling
   return {std::min(1.0, sum_squares), std::min(1.0, std::pow(fourth, 0.25)), trace};
 }
 
-double noise_threshold(const Spectrum& s) {
-  return 1 + 2 * std::sqrt(kNoiseRateLog * s.sum_squares) + 2 * kNoiseRateLog * s.largest;
+double noise_threshold(const Spectrum& s, double rate) {
+  const double t = -std::log(rate);
+  return 1 + 2 * std::sqrt(t * s.sum_squares) + 2 * t * s.largest;
 }
 
-double noise_threshold_equal_columns(double columns) { return noise_threshold({1 / columns, 1 / columns, 1}); }
+double noise_threshold_equal_columns(double columns, double rate) { return noise_threshold({1 / columns, 1 / columns, 1}, rate); }
 
 }  // namespace attest

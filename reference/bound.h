@@ -46,11 +46,11 @@ struct Tiling {
 };
 Spectrum noise_spectrum(const Row& row, const HeadData& head, DType output, Tiling tiling, RowBound& bound);
 
-// 1 + 2 sqrt(t sum lambda^2) + 2 t lambda_max with t = ln(1/rate), rate = 1e-9 per row: the value that a
+// 1 + 2 sqrt(t sum lambda^2) + 2 t lambda_max with t = ln(1/rate), the rate of rows: the value that a
 // weighted chi-square, or a sum of independent sub-Gaussian errors, exceeds with that rate at most.
 // Source: D. Hsu, S. Kakade, T. Zhang, "A tail inequality for quadratic forms of subgaussian random vectors",
 // Electronic Communications in Probability 17 (2012), theorem 2.1.
-double noise_threshold(const Spectrum& spectrum);
-double noise_threshold_equal_columns(double columns);
+double noise_threshold(const Spectrum& spectrum, double rate);
+double noise_threshold_equal_columns(double columns, double rate);
 
 }  // namespace attest

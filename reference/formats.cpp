@@ -17,6 +17,8 @@ std::optional<DType> dtype_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+double least_normal(DType t) { return t == DType::f16 ? 0x1p-14 : 0x1p-126; }
+
 double largest_finite(DType t) {
   switch (t) {
     case DType::f32: return 0x1.fffffep127;

@@ -26,6 +26,7 @@ constexpr int significand_bits(DType t) { return t == DType::f32 ? 24 : t == DTy
 constexpr int min_normal_exponent(DType t) { return t == DType::f16 ? -14 : -126; }
 constexpr int min_subnormal_exponent(DType t) { return min_normal_exponent(t) - (significand_bits(t) - 1); }
 double largest_finite(DType t);
+double least_normal(DType t);
 
 // Bits to value, exactly; the low 16 or 32 bits are used. NaN stays NaN.
 double to_double(DType t, uint32_t bits);

@@ -75,7 +75,7 @@ struct Judge::Impl {
   };
 
   // Compares one normal row with what was seen; undecided where the double path cannot tell.
-  RowOutcome compare(const Problem& p, const Numerics& numerics, const double* got, const double* got_lse, bool exactly, bool leaks) {
+  RowOutcome compare(const Problem& p, const JudgeOptions& options, const double* got, const double* got_lse, bool exactly, bool leaks) {
     RowOutcome out;
     const auto columns = static_cast<size_t>(head.dv);
     error.assign(columns, 0.0);
@@ -109,7 +109,7 @@ struct Judge::Impl {
     }
     if (out.variance > 0 && std::isfinite(out.error2)) {
       out.noise = out.error2 / out.variance;
-      out.threshold = noise_threshold_equal_columns(static_cast<double>(columns));
+      out.threshold = noise_threshold_equal_columns(static_cast<double>(columns), options.noise_rate);
       const bool near = std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20;
       if (out.noise > out.threshold || near) {
         // The kernel's tile size is not known: one that explains the noise is enough.
@@ -117,7 +117,7 @@ struct Judge::Impl {
         double limit = out.threshold * out.variance;
         const auto still_above_with = [&](Tiling tiling) {
           const Spectrum spectrum = noise_spectrum(row, head, p.type, tiling, bound);
-          const double variance = std::max(own_variance, spectrum.trace), threshold = noise_threshold(spectrum);
+          const double variance = std::max(own_variance, spectrum.trace), threshold = noise_threshold(spectrum, options.noise_rate);
           if (variance * threshold > limit) {
             out.variance = variance;
             out.threshold = threshold;
@@ -126,7 +126,7 @@ struct Judge::Impl {
           return out.error2 >= limit;
         };
         const int64_t split = p.choice.splits > 1 ? std::max<int64_t>(1, (head.nk + p.choice.splits - 1) / p.choice.splits) : head.nk;
-        int64_t tile = std::max<int64_t>(1, std::min<int64_t>(16, numerics.tile));
+        int64_t tile = std::max<int64_t>(1, std::min<int64_t>(16, options.numerics.tile));
         while (still_above_with({split, tile}) && tile < split) tile *= 2;
         if (split < head.nk && out.error2 >= limit) still_above_with({head.nk, head.nk});
         out.noise = out.error2 / out.variance;
@@ -262,11 +262,11 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
 
         bool exactly = options.exact;
         me.refer(p, options.numerics, exactly);
-        Impl::RowOutcome outcome = me.compare(p, options.numerics, got, got_lse, exactly, leaks);
+        Impl::RowOutcome outcome = me.compare(p, options, got, got_lse, exactly, leaks);
         if (!outcome.decided) {
           exactly = true;
           me.refer(p, options.numerics, true);
-          outcome = me.compare(p, options.numerics, got, got_lse, true, leaks);
+          outcome = me.compare(p, options, got, got_lse, true, leaks);
         }
         if (exactly) ++v.rows_exact;
 
@@ -334,7 +334,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
   // The rows together: lambda_max of the block diagonal is the largest of the rows', at most 1 within each.
   if (options.noise_budget && pool.seen.size() > 1 && pool.variance > 0) {
     const double noise = pool.error2 / pool.variance;
-    const double threshold = noise_threshold({pool.variance2 / (pool.variance * pool.variance), pool.largest / pool.variance, pool.variance});
+    const double threshold = noise_threshold({pool.variance2 / (pool.variance * pool.variance), pool.largest / pool.variance, pool.variance}, options.noise_rate);
     v.worst_budget_share = std::max(v.worst_budget_share, noise / threshold);
     if (!(noise <= threshold)) {
       ++v.budget_failures;

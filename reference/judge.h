@@ -38,6 +38,7 @@ struct JudgeOptions {
   Conventions conventions = {};
   bool exact = false;       // decide everything in cpp_dec_float_50
   Details* details = nullptr;  // filled if given
+  double noise_rate = kNoiseRate;  // another one calibrates the budget
   bool noise_budget = true; // off where the budget's assumptions do not hold, for instance a planted result
 };
 

@@ -108,6 +108,26 @@ Observation plain_kernel(const Problem& p) {
   return seen;
 }
 
+// Broadcast costs no memory, so that extents alone may multiply out of 64 bits.
+TEST(Problem, ExtentsThatMultiplyPastTheLimitAreRefused) {
+  for (int64_t large : {int64_t{1} << 16, int64_t{1} << 31}) {
+    Problem p = Problem::make({.b = 1, .hq = 1, .hk = 1, .nq = 1, .nk = 1, .d = 2, .dv = 2}, DType::f32);
+    p.shape.nk = large;
+    p.shape.b = large;
+    for (Tensor* t : {&p.q, &p.k, &p.v}) t->layout.extent[0] = large, t->layout.stride[0] = 0;
+    for (Tensor* t : {&p.k, &p.v}) t->layout.extent[2] = large, t->layout.stride[2] = 0;
+    for (Layout* l : {&p.o, &p.lse}) l->extent[0] = large, l->stride[0] = 2;
+    const auto error = validate(p);
+    if (large == int64_t{1} << 16) {
+      EXPECT_EQ(error, std::nullopt);  // 2^33 elements are many, not too many
+    } else {
+      EXPECT_EQ(error, "k: has more than 2^40 elements");
+    }
+    for (Layout* l : {&p.o, &p.lse}) l->stride = {0, 0, 0, 1};  // every row in one place
+    ASSERT_TRUE(validate(p).has_value());
+  }
+}
+
 TEST(Judge, APlainKernelIsRightAndBothPathsAgree) {
   Judge judge;
   Random r(7);
@@ -261,6 +281,25 @@ TEST(Judge, RoundedWeightsMayLeaveTheRangeOfTheValues) {
 }
 
 // Numerics that make no bound must not pass for a wide one.
+// Seen on tensor cores: 2^-133 times 2^122 is aligned as if it were 2^-126 times 2^122, and the product beside it loses
+// its last bits.
+TEST(Judge, ASubnormalFactorIsAlignedByItsExponentField) {
+  const auto verdict = [](double q, double k, double lse) {
+    Problem p = Problem::make({.d = 2}, DType::bf16);
+    p.scale = 0x1p32f;
+    p.q.set(0, 0, 0, 0, -0x1p-126), p.k.set(0, 0, 0, 0, -0x1.d4p99);
+    p.q.set(0, 0, 0, 1, q), p.k.set(0, 0, 0, 1, k);
+    const double exact = 0x1p32 * (0x1.d4p99 * 0x1p-126 + q * k);
+    Observation seen;
+    seen.o = {0};
+    seen.lse = {exact + lse};
+    return Judge()(p, seen, {.numerics = strict(DType::bf16)}).ok();
+  };
+  EXPECT_TRUE(verdict(0x1p-133, -0x1p122, -8.5));    // a subnormal factor
+  EXPECT_FALSE(verdict(0x1p-133, -0x1p122, -200.0));  // beyond it
+  EXPECT_FALSE(verdict(0x1p-126, -0x1p115, -8.5));   // the same product of normal factors
+}
+
 TEST(Judge, ABoundThatIsNotANumberFails) {
   Shape s;
   s.nk = 2;

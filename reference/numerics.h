@@ -19,6 +19,11 @@ std::string_view name_of(Contract c);
 enum class Rounding : uint8_t { nearest, toward_zero };
 enum class DenominatorFrom : uint8_t { either, unrounded, rounded };  // which P the sum l adds up
 
+// What the model allows in every contract.
+inline constexpr double kTanhError = 0x1p-21;  // relative
+inline constexpr double kLnError = 0x1p-22;    // of max(1, |ln l|)
+inline constexpr double kDivisionUlps = 2;     // of f32
+
 struct Numerics {
   DType p_type = DType::f32;                // P is rounded once to this before P V (f32: not at all)
   Rounding p_rounding = Rounding::nearest;
@@ -37,6 +42,9 @@ struct Numerics {
 
 // The strict model of section 6 of the contract for kernels with inputs of `type`.
 Numerics strict(DType type);
+
+// Share of a correct kernel's rows that the noise budget may reject.
+inline constexpr double kNoiseRate = 1e-9;
 
 // Deliberate departures from the contract that a kernel declares; all false: the contract.
 struct Conventions {

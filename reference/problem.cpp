@@ -1,5 +1,6 @@
 #include "reference/problem.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -65,9 +66,12 @@ std::optional<std::string> check_layout(const char* name, const Layout& l, std::
   if (l.extent[3] > 1 && l.stride[3] != 1) return std::string(name) + ": stride of the last dimension must be 1";
   if (l.offset < 0 || l.offset > kLargestCount) return std::string(name) + ": offset " + number(l.offset) + " is out of range";
   // Strides and extents are bounded, but their products may still leave 63 bits: sum in double first.
-  double reach = static_cast<double>(l.offset);
-  for (int k = 0; k < 4; ++k)
+  double reach = static_cast<double>(l.offset), count = 1;
+  for (int k = 0; k < 4; ++k) {
+    count *= static_cast<double>(l.extent[k]);
     if (l.extent[k] > 0) reach += static_cast<double>(l.extent[k] - 1) * static_cast<double>(l.stride[k]);
+  }
+  if (count > static_cast<double>(kLargestCount)) return std::string(name) + ": has more than 2^40 elements";
   if (reach > static_cast<double>(kLargestCount)) return std::string(name) + ": layout reaches past 2^40 elements";
   if (storage_elements >= 0 && l.span() > storage_elements)
     return std::string(name) + ": storage of " + number(storage_elements) + " elements is shorter than the layout's " + number(l.span());
@@ -77,7 +81,7 @@ std::optional<std::string> check_layout(const char* name, const Layout& l, std::
 // Outputs never overlap: with dimensions of extent above 1 sorted by stride, each stride must be at least the
 // span of the smaller ones.
 bool overlaps(const Layout& l) {
-  if (l.count() == 0) return false;
+  if (std::find(l.extent.begin(), l.extent.end(), 0) != l.extent.end()) return false;
   std::array<int, 4> order{0, 1, 2, 3};
   for (int i = 0; i < 4; ++i)
     for (int j = i + 1; j < 4; ++j)

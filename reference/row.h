@@ -19,6 +19,7 @@ struct HeadData {
   std::vector<float> v_low, v_high;  // of each column, over all keys
   bool v_nonfinite = false;  // some value of V is NaN or infinite
   bool k_has_zero = false, v_has_zero = false;
+  bool k_has_subnormal = false;  // of the input type
 
   void load(const Problem& problem, int64_t b, int64_t key_head);
   const float* k_row(int64_t j) const { return k.data() + j * d; }
@@ -47,8 +48,13 @@ struct Row {
   std::vector<double> p;       // exp(s - m)
   std::vector<double> dot;     // sum q_d k_d, within dot_roundings(d) 2^-53 dot_abs (hot_loops.h); exact with one product
   std::vector<double> dot_abs; // sum |q_d k_d|
+  std::vector<double> dot_field;  // the same with subnormal factors taken for the least normal one; empty: dot_abs
   std::vector<double> dot_terms;  // number of nonzero products q_d k_d
   bool dense = false;          // all D products of every key are taken for nonzero
+  // What the cuts of a dot product are relative to: tensor cores align by the factors' exponent fields.
+  const std::vector<double>& dot_sizes(bool aligned_blocks) const {
+    return aligned_blocks && !dot_field.empty() ? dot_field : dot_abs;
+  }
 
   double m = 0;                // maximum of the scores and the sink
   bool has_sink = false;       // a finite sink

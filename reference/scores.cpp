@@ -35,6 +35,11 @@ void HeadData::load(const Problem& p, int64_t b, int64_t key_head) {
   v_low.assign(static_cast<size_t>(dv), std::numeric_limits<float>::infinity());
   v_high.assign(static_cast<size_t>(dv), -std::numeric_limits<float>::infinity());
   hot_loops().extremes(v.data(), nk, dv, v_low.data(), v_high.data());
+  k_has_subnormal = false;
+  if (p.type != DType::f32) {  // of interest to tensor cores alone
+    const auto least = static_cast<float>(least_normal(p.type));
+    for (float x : k) k_has_subnormal |= (x != 0) & (std::fabs(x) < least);
+  }
 }
 
 double tanh_slope(double t) {
@@ -66,6 +71,14 @@ double nonfinite_score(const Problem& p, const double* q, const float* k, double
     return 0;
   }
   return x + bias;
+}
+
+// sum |q_d k_d| over the nonzero products, subnormal factors taken for the least normal number.
+double field_sum(const double* q, const float* k, int64_t d, double least) {
+  double sum = 0;
+  for (int64_t i = 0; i < d; ++i)
+    if (q[i] != 0 && k[i] != 0) sum += std::max(std::fabs(q[i]), least) * std::max(std::fabs(double{k[i]}), least);
+  return sum;
 }
 
 }  // namespace
@@ -127,6 +140,11 @@ void classify(const Problem& p, const Conventions& conventions, const HeadData& 
   }
   row.key.resize(kept);
   for (auto* values : {&row.bias, &row.dot, &row.dot_abs, &row.dot_terms}) values->resize(kept);
+  row.dot_field.clear();
+  const double least = least_normal(p.type);
+  const auto subnormal = [least](double x) { return x != 0 && std::fabs(x) < least; };
+  if (p.type != DType::f32 && (head.k_has_subnormal || std::any_of(q, q + head.d, subnormal)))
+    for (int64_t key : row.key) row.dot_field.push_back(field_sum(q, head.k_row(key), head.d, least));
   if (nan) row.kind = RowKind::nan;
   else if (!in_range) row.kind = RowKind::out_of_range;
   else if (kept == 0) row.kind = RowKind::empty;

@@ -280,6 +280,35 @@ TEST_F(Command, isolation_changes_no_figure) {
   EXPECT_EQ(figures(attest(run + "--isolate")), figures(attest(run + "--no-isolate")));
 }
 
+TEST_F(Command, a_kernel_that_ends_the_process_exits_3_and_says_what_ran) {
+  const std::string file = "'" ATTEST_SOURCE_DIR "/corpus/seeds/maximum_rises_every_block.json' ", kernel = "--kernel " CRASHES ":exits --no-isolate";
+  for (const std::string& arguments : {"verify --cases 10 " + kernel, "replay " + file + kernel, "show " + file + kernel, "diagnose " + file + kernel,
+                                       "shrink " + file + kernel}) {
+    const Ran ran = attest(arguments);
+    EXPECT_EQ(ran.exit, 3) << arguments << ran.out;
+    EXPECT_NE(ran.err.find("ended by a call of exit while running kernel exits; again: attest " + arguments.substr(0, arguments.find(' '))), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find(kernel), std::string::npos) << ran.err;
+  }
+}
+
+TEST_F(Command, an_empty_option_is_not_one_that_was_left_out) {
+  for (const char* arguments : {"verify --kernel ''", "replay nothing.json --kernel ''", "verify --report ''", "verify --json ''", "verify --properties ''"})
+    expect_refused(arguments, 2, "must not be empty");
+}
+
+TEST_F(Command, a_report_folder_that_cannot_be_written_is_told_before_the_run) {
+  std::ofstream(folder_ / "taken") << "a file";
+  expect_refused("verify --kernel host --cases 10 --report taken", 2, "--report");
+}
+
+TEST_F(Command, failures_that_cannot_be_kept_still_count) {
+  std::ofstream(folder_ / "report") << "a file where the failures would go";
+  const Ran ran = attest("verify --kernel " MUTANTS ":no_rescale --cases 300 --properties repeat_call\\|matches_reference");
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.err;
+  EXPECT_NE(ran.out.find("the failures cannot be kept"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("verdict:"), std::string::npos) << ran.out;
+}
+
 TEST_F(Command, the_host_kernel_holds_and_exits_0) {
   const Ran ran = attest("verify --kernel host --properties '^(repeat_call|v_negated)$' --cases 300");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.err;
@@ -584,6 +613,7 @@ TEST_F(Command, shrink_keeps_the_signature_and_writes_what_replays) {
   EXPECT_NE(source.find("TEST(attest, "), std::string::npos);
   EXPECT_NE(source.find("no_rescale"), std::string::npos);
   EXPECT_EQ(attest("shrink " + file + " --kernel host -o none.json").exit, 0);
+  expect_refused("shrink " + file + kernel + " -o one.json --gtest one.json", 2, "same file");
   EXPECT_FALSE(fs::exists(folder_ / "none.json"));
 }
 

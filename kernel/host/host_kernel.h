@@ -94,7 +94,9 @@ class HostKernel {
         // A state without keys adds nothing, whatever its O holds.
         const double ta = wa == 0 ? 0.0 : static_cast<double>(wa) * ao.value(row * ao.stride[0] + d * ao.stride[1]);
         const double tb = wb == 0 ? 0.0 : static_cast<double>(wb) * bo.value(row * bo.stride[0] + d * bo.stride[1]);
-        oo.store(row * oo.stride[0] + d * oo.stride[1], Steps::normalise(ta + tb, l));
+        const double sum = ta + tb;
+        oo.store(row * oo.stride[0] + d * oo.stride[1],
+                 Steps::within_type(Steps::normalise(sum, l), std::isfinite(sum), numbers::largest_finite(ATTEST_F32)));
       }
       ol.store(row * ol.stride[0], Steps::log_sum_exp(m, l));
     }

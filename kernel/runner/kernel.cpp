@@ -234,7 +234,7 @@ std::string Kernel::device() const { return impl_->device; }
 bool Kernel::isolated() const { return impl_->isolation.has_value(); }
 std::vector<std::string> Kernel::built_in() {
 #if ATTEST_HAVE_CUDA
-  return {"host", "cuda"};
+  return {"host", "cuda", "cuda_hopper"};
 #else
   return {"host"};
 #endif

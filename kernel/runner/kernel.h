@@ -52,7 +52,7 @@ struct Merged {
 
 class Kernel {
  public:
-  // "host", "cuda", the path of a plug-in, path:name where it holds several, or file.py:function. With `isolation` none
+  // "host", "cuda", "cuda_hopper", the path of a plug-in, path:name where it holds several, or file.py:function. With `isolation` none
   // of its code runs in this process; a Python function runs in a worker in any case.
   static std::variant<Kernel, LoadError> load(const std::string& name, const std::optional<Isolation>& isolation = {});
   // All built-in kernels present in this build, whether or not their device is there.

@@ -15,7 +15,7 @@ namespace attest {
 
 namespace {
 
-constexpr const char* kBuiltIn[] = {"host", "cuda"};
+constexpr const char* kBuiltIn[] = {"host", "cuda", "cuda_hopper"};
 
 std::variant<const attest_kernel*, LoadError> load_plugin(const std::string& spec) {
   // path or path:name.
@@ -27,7 +27,7 @@ std::variant<const attest_kernel*, LoadError> load_plugin(const std::string& spe
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
 #if ATTEST_HAVE_CUDA
-    const std::string known = "host, cuda";
+    const std::string known = "host, cuda, cuda_hopper";
 #else
     const std::string known = "host";
 #endif
@@ -78,11 +78,13 @@ std::string table_fault(const attest_kernel& t) {
 
 std::variant<const attest_kernel*, LoadError> find_table(const std::string& name) {
   if (name == "host") return host_kernel();
+  if (is_built_in(name)) {
 #if ATTEST_HAVE_CUDA
-  if (name == "cuda") return cuda_kernel();
+    return name == "cuda" ? cuda_kernel() : cuda_hopper_kernel();
 #else
-  if (name == "cuda") return LoadError{LoadError::Kind::no_device, "kernel 'cuda' is not in this build: it was configured without CUDA"};
+    return LoadError{LoadError::Kind::no_device, "kernel '" + name + "' is not in this build: it was configured without CUDA"};
 #endif
+  }
   return load_plugin(name);
 }
 
