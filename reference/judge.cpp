@@ -107,7 +107,7 @@ struct Judge::Impl {
       out.lse_ratio = e / bound.lse;
       if (too_close(out.lse_ratio, row.lse_error / bound.lse + out.lse_ratio * 0x1p-38)) out.decided = false;
     }
-    if (out.variance > 0 && std::isfinite(out.error2)) {
+    if (options.noise_budget && out.variance > 0 && std::isfinite(out.error2)) {
       out.noise = out.error2 / out.variance;
       out.threshold = noise_threshold_equal_columns(static_cast<double>(columns), options.noise_rate);
       const bool near = std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20;

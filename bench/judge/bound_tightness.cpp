@@ -245,7 +245,7 @@ std::vector<Alone> alone() {
     x[0] = first;
     return x;
   };
-  add("arguments of the exponentials, scale", make_input("two keys, 86 apart", DType::f32, {0, -86}, {0, 1}, 1, but([](Habits& h) { h.arguments = 0x1p-23; })));
+  add("arguments of the exponentials, scale", make_input("two keys, 60 apart", DType::f32, {0, -60}, {0, 1}, 1, but([](Habits& h) { h.arguments = 0x1p-23; })));
   add("exponentials", make_input("two opposed keys just below the maximum", DType::f32, {0, -0x1p-6, -0x1p-6}, {0, 1, -1}, 1, but([](Habits& h) { h.exponentials = 0x1p-22; })));
   {
     // The first key is rescaled once for each of four tiles, the last one never; the maximum rises by next to nothing.
@@ -257,12 +257,12 @@ std::vector<Alone> alone() {
   add("sums of one sign", make_input("1024 keys half an ulp of l each", DType::f32, filled(1024, 0, -24 * kLn2), filled(1024, 1, 1 + 0x1p-10), 1, but([](Habits& h) { h.sums = Sums::nearest; })));
   {
     // Values of both signs: l loses its small keys, O keeps them.
-    std::vector<double> s = filled(4096, 0, -24 * kLn2), v = filled(4096, 1, 0.0);
+    std::vector<double> s = filled(4096, 0, -23.01 * kLn2), v = filled(4096, 1, 0.0);
     v[4095] = -0x1p-20;
-    add("sum of l, values of both signs", make_input("4096 keys half an ulp of l each", DType::f32, s, v, 1, but([](Habits& h) { h.sums = Sums::nearest; })));
+    add("sum of l, values of both signs", make_input("4096 keys next to an ulp of l each, truncated", DType::f32, s, v, 1, but([](Habits& h) { h.sums = Sums::truncated; })));
   }
   for (DType type : {DType::f16, DType::bf16})
-    add("sums in aligned blocks", make_input("4096 keys of 2^-14, cut by each block", type, filled(4096, 0, -14 * kLn2), filled(4096, 1, 1), 1, but([](Habits& h) { h.sums = Sums::aligned; })));
+    add("sums in aligned blocks", make_input("4096 products next to 2^-25 of the sum", type, filled(4096, 0, -14 * kLn2), filled(4096, 1, (1 - 0x1p-7) * 0x1p-11), -14 * kLn2, but([](Habits& h) { h.sums = Sums::aligned; })));
   for (DType type : {DType::f16, DType::bf16}) {
     Input in = opposed_weight(type, 16, {0.4, 0.49, 0});
     for (bool shared : {false, true}) {
@@ -270,9 +270,9 @@ std::vector<Alone> alone() {
       add(shared ? "rounding of P, l of the rounded P" : "rounding of P", in);
     }
   }
-  add("P subnormal", make_input("a weight of 1.5 * 2^-24", DType::f16, {0, std::log(1.5 * 0x1p-24)}, {0, 1}, std::log(1.5 * 0x1p-24), but([](Habits& h) { h.round_p = true; })));
+  add("P subnormal", make_input("a weight of 1.5 * 2^-24, a value of 2^10", DType::f16, {0, std::log(1.5 * 0x1p-24)}, {0, 1024}, std::log(1.5 * 0x1p-24), but([](Habits& h) { h.round_p = true; })));
   add("flushed weight", make_input("a weight of 2^-126.1, a value of 2^126", DType::f32, {0, -126.1 * kLn2}, {0, 0x1p126}, 1, but([](Habits& h) { h.flush = true; })));
-  add("division", make_input("two equal keys", DType::f32, {0, 0}, {1, 1}, 1, but([](Habits& h) { h.division_ulps = 2; })));
+  add("division", make_input("one key", DType::f32, {0}, {1.5}, 1, but([](Habits& h) { h.division_ulps = 2; })));
   for (DType type : {DType::f16, DType::bf16})
     add("rounding of the output", make_input("the mean of two neighbours", type, {0, 0}, {1, 1 + std::ldexp(1.0, 1 - significand_bits(type))}, 1, but([](Habits& h) { h.round_output = true; })));
 
@@ -304,18 +304,23 @@ std::vector<Alone> alone() {
     with_scores("dot product", in, [](Problem&) {}, [&](size_t) { return std::pair(8 + rest, 8 * std::expm1(255 * std::log1p(0x1p-23))); });
   }
   {
-    const double bias = 1e4;
-    Input in = make_input("a bias of 1e4", DType::f32, {0, 0, 0}, {0, 1, -1}, 1, {});
+    // (Equal scores would round alike.)
+    const auto bias = [](size_t j) { return double{static_cast<float>(1e4 - 0.01 * static_cast<double>(j))}; };
+    Input in = make_input("biases of 1e4", DType::f32, {0, 0, 0}, {0, 1, -1}, 1, {});
     with_scores("bias", in, [&](Problem& p) {
       p.bias = Tensor::packed(DType::f32, {1, 1, 1, 3});
-      for (int64_t j = 0; j < 3; ++j) p.bias->set(0, 0, 0, j, bias);
-    }, [&](size_t) { return std::pair(bias, 0x1p-24 * bias); });
+      for (int64_t j = 0; j < 3; ++j) p.bias->set(0, 0, 0, j, bias(static_cast<size_t>(j)));
+    }, [&](size_t j) { return std::pair(bias(j), 0x1p-24 * bias(j)); });
   }
   {
-    const double cap = 64, x = 100, capped = cap * std::tanh(x / cap);
-    Input in = make_input("scores of 100 under a softcap of 64", DType::f32, {x, x, x}, {0, 1, -1}, 1, {});
+    const double cap = 64;
+    Input in = make_input("scores of 100 under a softcap of 64", DType::f32, {100, 99, 98}, {0, 1, -1}, 1, {});
+    const std::vector<double> x = in.row.scores;
     with_scores("softcap", in, [&](Problem& p) { p.softcap = static_cast<float>(cap); },
-                [&](size_t) { return std::pair(capped, (0x1p-21 + 0x1p-24) * capped); });
+                [&](size_t j) {
+                  const double capped = cap * std::tanh(x[j] / cap);
+                  return std::pair(capped, (kTanhError + 0x1p-24) * capped);
+                });
   }
   return all;
 }
@@ -323,7 +328,7 @@ std::vector<Alone> alone() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  int steps = 240;
+  int steps = 120;
   std::string svg;
   for (int n = 1; n < count; n += 2) {
     const std::string name = arguments[n];
