@@ -1,8 +1,10 @@
 #include "properties/explain.h"
 
+#include <algorithm>
 #include <chrono>
 
-#include "properties/generate/select.h"
+#include "properties/contents.h"
+#include "properties/trial.h"
 #include "properties/transform.h"
 
 namespace attest {
@@ -13,23 +15,47 @@ namespace {
 constexpr int64_t kWidths[] = {64, 32, 16, 8};
 constexpr int64_t kTracedRecords = 1 << 20;
 
-// The worst row without the others, its masks written out.
-Problem alone(const Problem& p, const Conventions& conventions, const RowPlace& at) {
-  const int64_t batch[] = {at.b}, head[] = {p.shape.key_head(at.h)}, member[] = {at.h % (p.shape.hq / p.shape.hk)}, row[] = {at.i};
-  return with_rows(with_group(take_key_heads(take_batches(packed(with_explicit_mask(p, conventions)), batch), head), member), row);
+// The same row beside other rows, heads and batches.
+Problem others_replaced(const Problem& p, const RowPlace& at) {
+  Problem out = packed(p);
+  Choices choices = Choices::seeded(content_seed(p));
+  replace_all_but(out, {at.b, at.h, at.i}, choices);
+  return out;
+}
+
+// The problems on which the property runs the kernel, those that are wrong by themselves first; the problem alone where
+// it makes no run.
+std::vector<Problem> problems_of(const Property* property, const Problem& problem, const PropertyContext& context) {
+  std::vector<Problem> wrong, right;
+  if (property != nullptr) {
+    std::vector<RunMade> runs;
+    PropertyContext recording = context;
+    recording.runs = &runs;
+    property->check(problem, recording);
+    for (const RunMade& run : runs) {
+      const auto is_this = [&](const Problem& p) { return same(p, run.problem); };
+      if (std::any_of(wrong.begin(), wrong.end(), is_this) || std::any_of(right.begin(), right.end(), is_this)) continue;
+      (context.judge(run.problem, run.seen, judge_options(run.problem, context)).ok() ? right : wrong).push_back(run.problem);
+    }
+  }
+  wrong.insert(wrong.end(), right.begin(), right.end());
+  if (wrong.empty()) wrong.push_back(problem);
+  return wrong;
 }
 
 }  // namespace
 
-Explanation explain(const Problem& problem, const PropertyContext& context, const ExplainOptions& options) {
+Explanation explain(const Problem& given, const PropertyContext& context, const ExplainOptions& options) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
   Explanation out;
   out.evidence.conventions = context.kernel.conventions();
+  const std::vector<Problem> problems = problems_of(options.property, given, context);
+  const Problem& problem = problems.front();
   const bool traced = options.use_trace && context.kernel.traceable() && problem.shape.rows() * problem.shape.nk < kTracedRecords;
   const auto run = [&](const Problem& p, Purpose purpose) {
     if (!context.kernel.refuses(p).empty()) return false;
-    const RunOptions how{.trace = traced, .want_lse = true, .poison = 0, .check_memory = purpose == Purpose::found};
+    const RunOptions how{.trace = traced, .want_lse = true, .poison = 0, .check_memory = purpose == Purpose::found || purpose == Purpose::related};
     out.evidence.runs.push_back({p, context.kernel.run(p, how), context.kernel.numerics(p, context.contract), purpose});
     return true;
   };
@@ -38,6 +64,7 @@ Explanation explain(const Problem& problem, const PropertyContext& context, cons
   if (out.evidence.runs.front().seen.status == RunStatus::ok) {
     run(problem, Purpose::repeated);
     run(problem, Purpose::repeated);
+    for (size_t n = 1; n < problems.size(); ++n) run(problems[n], Purpose::related);
     // Key indicators in the widest V that the kernel takes.
     std::vector<int64_t> widths(std::begin(kWidths), std::end(kWidths));
     widths.push_back(problem.shape.dv);
@@ -56,7 +83,8 @@ Explanation explain(const Problem& problem, const PropertyContext& context, cons
   while (Clock::now() < end) {
     const NextRuns next = next_runs(out.evidence, out.diagnosis, problem.shape.dv);
     const size_t before = out.evidence.runs.size();
-    for (const Problem& p : next.problems) run(p, next.purpose);
+    for (const Problem& p : next.problems)
+      if (run(p, next.purpose) && next.first_only) break;
     if (next.problems.empty() || (out.evidence.runs.size() == before && !asked.insert(next.purpose).second)) break;
     if (out.evidence.runs.size() == before) {
       // Refused: told as a run that was not made, so that it is not asked for again.
@@ -76,10 +104,12 @@ Explanation explain(const Problem& problem, const PropertyContext& context, cons
     }
     out.diagnosis = std::move(now);
   }
-  if (out.diagnosis.explaining.empty() && !out.diagnosis.outputs_right) {
-    const bool repacked = !same(packed(problem), problem) && run(packed(problem), Purpose::repacked);
-    const bool by_itself = problem.shape.rows() > 1 && run(alone(problem, out.evidence.conventions, out.diagnosis.contract_worst.place), Purpose::alone);
-    if (repacked || by_itself) out.diagnosis = diagnose(out.evidence, diagnose_options);
+  // Without a model: does the answer hang on what stands beside a row, or on where its tensors lie?
+  if (out.diagnosis.explaining.empty() && problem.shape.rows() > 0) {
+    const bool is_packed = same(packed(problem), problem);
+    bool more = !is_packed && run(packed(problem), Purpose::repacked);
+    if (problem.shape.rows() > 1) more = run(others_replaced(problem, out.diagnosis.contract_worst.place), Purpose::others_replaced) || more;
+    if (more) out.diagnosis = diagnose(out.evidence, diagnose_options);
   }
   if (unexplained > 0) {
     out.diagnosis.unexplained_runs = unexplained;

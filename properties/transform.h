@@ -51,12 +51,4 @@ Problem relaid(const Problem& packed_problem, uint64_t seed, uint8_t fill);
 // The same contents at addresses and strides of element alignment only.
 Problem misaligned(const Problem& packed_problem);
 
-// Greatest power of two, at most 16, that divides the byte offsets and strides of q, k, v, o and bias: over
-// all dimensions, and over those longer than one. Kernels choose bulk copies by it.
-struct Alignment {
-  int64_t all = 16, used = 16;
-  bool operator==(const Alignment&) const = default;
-};
-std::vector<Alignment> alignment_class(const Problem& problem);
-
 }  // namespace attest

@@ -481,6 +481,7 @@ class List {
       walk(Family::exponential_cut, "at least " + decimal(n), [&](Fault& f) { f.exp = ExpRule::floor, f.number = n; });
       walk(Family::exponential_cut, "at least " + decimal(n) + ", for masked keys too", [&](Fault& f) { f.exp = ExpRule::floor_masked_too, f.number = n; });
     }
+    walk(Family::exponential_cut, "2^x wraps below 2^-126", [&](Fault& f) { f.exp = ExpRule::wraps; });
     for (double n : {-8.0, -10.0, -16.0, -20.0, -32.0}) walk(Family::exponential_cut, "0 below " + decimal(n), [&](Fault& f) { f.exp = ExpRule::flushed_below, f.number = n; });
     for (double n : {0x1p-16, 0x1p-12, 0x1p-10, 0x1p-8})
       for (const double sign : {1.0, -1.0}) walk(Family::exponential_imprecise, "by " + decimal(sign * n), [&](Fault& f) { f.exp = ExpRule::biased, f.number = sign * n; });
@@ -504,6 +505,7 @@ class List {
     solves(Family::scale_wrong, "rounded to bf16", Transform::scale_bf16);
     solves(Family::scale_wrong, "rounded to f16", Transform::scale_f16);
     solves(Family::scale_wrong, "0 taken for the default", Transform::zero_scale_default);
+    solves(Family::scale_wrong, "1/sqrt(Dv) whatever scale is given", Transform::scale_of_value_width);
     solves(Family::exponential_base, "log2 e rounded to f16", Transform::log2e_f16);
     solves(Family::bias_wrong, "rounded to bf16", Transform::bias_bf16);
     solves(Family::bias_wrong, "without log2 e", Transform::bias_times_log2e);
@@ -518,7 +520,10 @@ class List {
     solves(Family::wrong_batch, "V of batch 0", Transform::batch_zero_values);
     const std::pair<Transform, const char*> strides[] = {{Transform::q_packed, "Q as if packed"}, {Transform::k_packed, "K as if packed"}, {Transform::v_packed, "V as if packed"},
         {Transform::kv_packed, "K and V as if packed"}, {Transform::k_by_v_strides, "K by V's strides"}, {Transform::v_by_k_strides, "V by K's strides"},
-        {Transform::kv_exchanged, "K and V with heads and rows exchanged"}, {Transform::q_exchanged, "Q with heads and rows exchanged"}, {Transform::no_offsets, "without the offset"}};
+        {Transform::kv_exchanged, "K and V with heads and rows exchanged"}, {Transform::q_exchanged, "Q with heads and rows exchanged"}, {Transform::no_offsets, "without the offset"},
+        {Transform::k_rows_cut_to_16_bytes, "rows of K from an address cut to 16 bytes"}, {Transform::kv_rows_cut_to_16_bytes, "rows of K and V from an address cut to 16 bytes"},
+        {Transform::kv_offsets_of_15_bits, "rows of K and V by an offset that wraps at 2^15 elements"},
+        {Transform::kv_offsets_of_16_bits, "rows of K and V by an offset that wraps at 2^16 elements"}};
     for (const auto& [transform, what] : strides) solves(Family::wrong_strides, what, transform);
     const std::pair<Narrow, const char*> narrow[] = {{Narrow::bf16, "bf16"}, {Narrow::f16, "f16"}, {Narrow::e4m3, "e4m3"}, {Narrow::tf32, "tf32"}};
     for (const auto& [format, what] : narrow)
@@ -533,6 +538,14 @@ class List {
           walk(Family::output_in_low_precision, how + (each ? ", each term" : ""), [&](Fault& f) { f.output_format = format, f.truncated = cut, f.index = each; });
         }
       }
+    add(Family::output_in_low_precision, "sums beyond the input type's range are infinite", [](Fault& f) { f.sums_in_input_type = true; });
+    // P times 2^8 in e4m3 ends at 448; it gets there where the maximum lags.
+    for (double lag : {kLn2, 2 * kLn2, 4 * kLn2, 8 * kLn2})
+      walk(Family::weights_in_low_precision, "at most 448 / 256, the maximum lagging by " + decimal(lag), [&](Fault& f) {
+        f.largest_weight = 448.0 / 256;
+        f.fold = Fold::lazy_known;
+        f.number = lag;
+      });
     for (double e : {0x1p-12, 0x1p-8, 0x1p-5}) add(Family::sum_in_low_precision, "off by up to " + decimal(e) + ", as LSE shows", [&](Fault& f) { f.sum_as_lse_shows = true, f.number = e; });
     for (double e : {0x1p-18, 0x1p-14, 0x1p-11, 0x1p-8, 0x1p-6}) add(Family::exponential_imprecise, "up to " + decimal(e), [&](Fault& f) { f.exp_error = e; });
   }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "reference/diagnosis/candidates.h"
+#include "reference/diagnosis/equal_rows.h"
 #include "reference/diagnosis/transforms.h"
 
 namespace attest {
@@ -244,6 +245,30 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   return finding;
 }
 
+// Runs of another geometry or type, where a fault need not show.
+bool of_other_kind(const EvidenceRun& run, const EvidenceRun& found) {
+  const auto features = [](const Problem& p) {
+    return std::tuple(p.causal, p.window.left, p.window.right, p.key_lengths.has_value(), p.mask.has_value(), p.bias.has_value(), p.sink.has_value(), p.softcap, p.choice.splits);
+  };
+  return run.purpose == Purpose::related || run.purpose == Purpose::larger || run.purpose == Purpose::finer || !(run.problem.shape.nk == found.problem.shape.nk) ||
+         features(run.problem) != features(found.problem);
+}
+// Of these the models that explained the case said beforehand what they would give.
+bool is_a_test(Purpose p) { return p == Purpose::larger || p == Purpose::separating; }
+
+// Does the model say that a run is right, as it is?
+bool expects_right(const Fault& fault, Sample& sample) {
+  Predictor* predict = sample.predictor(fault.transform);
+  if (predict == nullptr) return true;
+  for (const RowPlace& at : sample.rows) {
+    const RowPrediction& model = predict->row(fault, at, sample.columns, sample.lse(at));
+    for (size_t d = 0; d < sample.columns.size(); ++d)
+      if (!(model.o[d].misfit(sample.o(at, sample.columns[d])) <= kFits)) return false;
+    if (const double* lse = sample.lse(at); lse != nullptr && !(model.lse.misfit(*lse) <= kFits)) return false;
+  }
+  return true;
+}
+
 // Weights of single keys, from the runs with key indicators.
 void measure_weights(const std::vector<Sample>& samples, const std::vector<Walk>& walks, std::vector<MeasuredWeight>& out) {
   std::map<RowPlace, std::map<int64_t, std::pair<double, Predicted>>> rows;  // per key: seen, due
@@ -420,17 +445,17 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     fact.explains = true;
     out.explaining.push_back(fact);
   }
-  std::vector<Sample> samples;
+  std::vector<Sample> samples, all_right;
   std::vector<Walk> walks;
   for (size_t n = 0; n < evidence.runs.size(); ++n) {
     const EvidenceRun& run = evidence.runs[n];
     walks.push_back(first_walk(run, options.use_trace));
-    if (run.purpose == Purpose::repeated || run.purpose == Purpose::alone || run.purpose == Purpose::repacked || run.seen.status != RunStatus::ok) continue;
+    if (run.purpose == Purpose::repeated || run.purpose == Purpose::others_replaced || run.purpose == Purpose::repacked || run.seen.status != RunStatus::ok) continue;
     const bool indicators = run.purpose == Purpose::key_indicators || run.purpose == Purpose::tile_indicators;
     samples.push_back(sample_of(run, n, evidence.conventions, options.use_trace, indicators && !samples.empty() ? &samples.front() : nullptr));
-    // A fault that does not show in another geometry or type is no evidence against a model of it.
-    const bool other_kind = run.purpose == Purpose::larger || run.purpose == Purpose::finer;
-    if (other_kind && std::none_of(samples.back().wrong.begin(), samples.back().wrong.end(), [](bool w) { return w; })) {
+    // A fault that does not show in another geometry or type is no proof against a model of it, only a hint.
+    if (of_other_kind(run, evidence.runs.front()) && std::none_of(samples.back().wrong.begin(), samples.back().wrong.end(), [](bool w) { return w; })) {
+      all_right.push_back(std::move(samples.back()));
       samples.pop_back();
       continue;
     }
@@ -484,7 +509,6 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     out.certain = true;
     return out;
   }
-  // Runs of one row alone that are right where the whole is wrong.
   measure_weights(samples, walks, out.weights);
 
   // The run with the most keys tells most about how the kernel walks.
@@ -524,9 +548,14 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   for (const Finding& f : explaining)
     if (f.fault.family == Family::scale_wrong) out.measured_scale = f.fault.scale_factor;
 
-  // A model that explains the trace as well comes first; then fewer fitted numbers; then the order of the families.
+  for (Finding& f : explaining) {
+    for (Sample& sample : all_right) f.contradicted += !expects_right(f.fault, sample);
+    for (const Sample& sample : samples) f.foretold += is_a_test(sample.run->purpose) && sample.misfit > kFits;
+  }
+  // A model that explains the trace as well comes first; then what explains why other runs are right; then fewer fitted
+  // numbers; then the order of the families.
   std::stable_sort(explaining.begin(), explaining.end(), [](const Finding& a, const Finding& b) {
-    const auto rank = [](const Finding& f) { return std::tuple(!f.explains_trace, f.overflows, f.fault.free_numbers, f.fault.family); };
+    const auto rank = [](const Finding& f) { return std::tuple(!f.explains_trace, f.overflows, f.contradicted, f.fault.free_numbers, f.fault.family); };
     return rank(a) < rank(b);
   });
   const auto one_of_each = [](std::vector<Finding>& all) {
@@ -551,24 +580,33 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   if (nearest.size() > 5) nearest.resize(5);
   out.rejected = std::move(nearest);
 
-  // The same contents packed, or one row alone, are right where the case is wrong.
-  for (const auto& [purpose, family] : {std::pair{Purpose::repacked, Family::wrong_strides}, {Purpose::alone, Family::depends_on_others}}) {
-    if (!out.explaining.empty() || out.outputs_right || options.without.contains(family)) continue;
+  // Rows of equal contents and unequal bits: a fact, though not how it comes about.
+  if (out.explaining.empty())
+    if (const auto unequal = unequal_rows(evidence)) {
+      const Family family = unequal->apart == UnequalRows::Apart::layout ? Family::wrong_strides : unequal->apart == UnequalRows::Apart::nothing ? Family::does_not_repeat : Family::depends_on_others;
+      if (!options.without.contains(family)) {
+        Finding f;
+        f.fault.family = family;
+        f.explains = true;
+        out.unequal = *unequal;
+        out.explaining.push_back(f);
+      }
+    }
+  // The same contents are right in packed tensors where the case is wrong: a hint.
+  if (out.explaining.empty() && !out.outputs_right && !options.without.contains(Family::wrong_strides))
     for (size_t n = 0; n < evidence.runs.size(); ++n) {
-      if (evidence.runs[n].purpose != purpose || evidence.runs[n].seen.status != RunStatus::ok) continue;
+      if (evidence.runs[n].purpose != Purpose::repacked || evidence.runs[n].seen.status != RunStatus::ok) continue;
       const Sample other = sample_of(evidence.runs[n], n, evidence.conventions, options.use_trace);
       if (other.rows.empty() || !(other.misfit < std::min(kFits, samples.front().misfit / 4))) continue;
-      Finding f;
-      f.fault.family = family;
-      f.fault.what = purpose == Purpose::repacked ? "right when the tensors are packed" : "right when the row is alone";
-      f.explains = true;
-      out.explaining.push_back(f);
+      Finding hint;
+      hint.fault.family = Family::wrong_strides;
+      hint.fault.what = "right when the tensors are packed";
+      hint.explains = true;
+      out.explaining.push_back(hint);
       break;
     }
-  }
-  // That a row is right alone, or packed, is a hint and no model.
-  const bool by_comparison = !out.explaining.empty() && (out.top() == Family::depends_on_others || (out.top() == Family::wrong_strides && out.explaining.front().elements == 0));
-  out.certain = !by_comparison && out.explaining.size() == 1 && out.telling >= 2 + 2 * out.explaining.front().fault.free_numbers;
+  const Finding* top = out.explaining.empty() ? nullptr : &out.explaining.front();
+  out.certain = top != nullptr && out.explaining.size() == 1 && top->foretold > 0 && top->contradicted == 0 && top->excused == 0 && out.telling >= 2 + 2 * top->fault.free_numbers;
   return out;
 }
 

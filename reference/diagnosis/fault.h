@@ -71,6 +71,7 @@ enum class Fold : uint8_t {
   factor_power,          // the factor is exp(m_old - m_new) to the power `number`
   skip_one_rescale,      // rise number `index` is not rescaled; -1: the last
   lazy,                  // m stays where it would rise by at most `number`, P does not know
+  lazy_known,            // the same, and P does: right but for what P is rounded or clamped to
   skip_small, skip_large,  // rises up to, beyond `number` are not rescaled
   skip_visit,            // visit number `index` of a split does not rescale
   late, late_o,          // the factor of the visit before: of both, of O alone
@@ -91,6 +92,7 @@ enum class SinkRule : uint8_t {
 };
 enum class Division : uint8_t { right, none, by_count, by_last_tile, by_maximum_sum, twice, sqrt, plus, at_most, at_least, narrow_reciprocal };
 // exp in part of its range.
+// wraps: 2^(x + 256) for 2^x below 2^-126, as an exponent field of 8 bits does.
 enum class ExpRule : uint8_t { right, floor, floor_masked_too, flushed_below, biased, wraps };
 // Which row's result stands in a row's place.
 enum class PlaceRule : uint8_t { right, next_head, head_zero, row_zero, next_row, row_before, batch_zero };
@@ -98,7 +100,10 @@ enum class PlaceRule : uint8_t { right, next_head, head_zero, row_zero, next_row
 enum class Transform : uint8_t {
   none, q_packed, k_packed, v_packed, kv_packed, k_by_v_strides, v_by_k_strides, kv_exchanged, q_exchanged, no_offsets, mask_transposed, mask_of_key_head, mask_exchanged,
   longest_length, zero_length_full, no_window_where_zero, bias_bf16, v_bf16, q_scaled, tf32, flushed, clamped, scale_bf16, scale_f16, batch_zero_values,
-  f16_inputs, bf16_inputs, log2e_f16, mask_packed, bias_packed, bias_times_log2e, zero_scale_default
+  f16_inputs, bf16_inputs, log2e_f16, mask_packed, bias_packed, bias_times_log2e, zero_scale_default,
+  k_rows_cut_to_16_bytes, kv_rows_cut_to_16_bytes,  // a row is read from its address cut to a multiple of 16 bytes
+  kv_offsets_of_15_bits, kv_offsets_of_16_bits,     // the offset of a row within its head wraps at 2^15, 2^16 elements
+  scale_of_value_width
 };
 enum class LseRule : uint8_t {
   right, without_maximum, base_two, maximum_base_two, sum_base_two, without_sink, maximum_only, negated, minus_log, of_sum_only, zero, of_last_tile
@@ -163,6 +168,8 @@ struct Fault {
   bool columns_past_d_zero = false;
   Transform transform = Transform::none;
   bool merges_sink = false;
+  std::optional<double> largest_weight;  // P is at most this before P V
+  bool sums_in_input_type = false;       // sum P v beyond the input type's range is infinite
   double exp_error = 0;                  // relative error of exp that is allowed
 };
 

@@ -412,6 +412,9 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       case Fold::lazy:
         if (st.m != -kInfinity && m_new - st.m <= f.number) f_l = f_o = 1, m_new = st.m;
         break;
+      case Fold::lazy_known:
+        if (st.m != -kInfinity && m_new - st.m <= f.number) f_l = f_o = 1, m_new = weigh_at = st.m;
+        break;
       case Fold::skip_small:
         if (rise && m_new - st.m <= f.number) f_l = f_o = 1;
         break;
@@ -494,6 +497,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       if (f.exp == ExpRule::floor || f.exp == ExpRule::floor_masked_too) p = std::max(p, f.number);
       if (f.exp == ExpRule::flushed_below && argument < f.number) p = 0;
       if (f.exp == ExpRule::biased && argument != 0) p *= 1 + f.number;
+      if (f.exp == ExpRule::wraps && argument < -126 * kLn2) p = in_f32(std::exp(argument + 256 * kLn2));
       if (!std::isfinite(p)) st.overflow = true;
       if (own > 0) p /= own;
       const double relative = std::min(1.0, std::fabs(alpha) * k.error + kUnit * (1 + 2 * std::fabs(argument)) + f.exp_error + 0x1p-22);
@@ -506,6 +510,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       if (named) w *= f.weight;
       double in_o = p;
       if (p > p_largest && std::isfinite(p)) in_o = kInfinity;
+      if (f.largest_weight) in_o = std::min(in_o, *f.largest_weight);
       if (f.weight_format) {
         in_o = round_narrow(*f.weight_format, p, f.truncated);
         if (f.narrow_sum_of_weights) p = in_o;
@@ -662,13 +667,16 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
     case Division::at_least: divisor = std::max(st.l, f.number); break;
     case Division::narrow_reciprocal: divisor = 1 / round_narrow(*f.output_format, 1 / st.l, f.truncated); break;
   }
+  const double sum_limit = f.sums_in_input_type ? largest_finite(p_.type) : kInfinity;
   fill_o([&](size_t d) {
+    if (std::fabs(st.o[d]) - st.o_error[d] > sum_limit) return Predicted{std::copysign(kInfinity, st.o[d]), 0, false};
     const double value = st.o[d] / divisor;
     Predicted e = rounded(value, (st.o_error[d] + std::fabs(value) * divisor_error) / std::fabs(divisor));
     if (st.overflow && !(st.m != st.m)) e.overflow = true;
     if (divisor == 0 && st.seen) e.overflow = true;  // every weight underflowed
     if (!std::isfinite(st.o[d]) && std::isfinite(st.l) && !values.v_nonfinite && st.m == st.m) e.overflow = true;
     if (std::isnan(e.tolerance)) e.tolerance = std::isnan(e.value) ? 0 : kInfinity;
+    if (std::fabs(st.o[d]) + st.o_error[d] > sum_limit) e.overflow = true;  // one way or the other
     if (f.columns_past_d_zero && columns[d] >= p_.shape.d) e = {0, 0, false};
     return e;
   });
