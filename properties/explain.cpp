@@ -23,23 +23,29 @@ Problem others_replaced(const Problem& p, const RowPlace& at) {
   return out;
 }
 
-// The problems on which the property runs the kernel, those that are wrong by themselves first; the problem alone where
-// it makes no run.
-std::vector<Problem> problems_of(const Property* property, const Problem& problem, const PropertyContext& context) {
-  std::vector<Problem> wrong, right;
+// A problem on which a property runs the kernel, and whether it asks for LSE.
+struct Call {
+  Problem problem;
+  bool with_lse;
+};
+
+// The calls that the property makes, those that are wrong by themselves first; of the problem alone where it makes none.
+std::vector<Call> calls_of(const Property* property, const Problem& problem, const PropertyContext& context) {
+  std::vector<Call> wrong, right;
   if (property != nullptr) {
     std::vector<RunMade> runs;
     PropertyContext recording = context;
     recording.runs = &runs;
     property->check(problem, recording);
     for (const RunMade& run : runs) {
-      const auto is_this = [&](const Problem& p) { return same(p, run.problem); };
+      const bool with_lse = !context.kernel.has(ATTEST_LSE) || !run.seen.lse.empty() || run.problem.shape.rows() == 0;
+      const auto is_this = [&](const Call& c) { return c.with_lse == with_lse && same(c.problem, run.problem); };
       if (std::any_of(wrong.begin(), wrong.end(), is_this) || std::any_of(right.begin(), right.end(), is_this)) continue;
-      (context.judge(run.problem, run.seen, judge_options(run.problem, context)).ok() ? right : wrong).push_back(run.problem);
+      (context.judge(run.problem, run.seen, judge_options(run.problem, context)).ok() ? right : wrong).push_back({run.problem, with_lse});
     }
   }
   wrong.insert(wrong.end(), right.begin(), right.end());
-  if (wrong.empty()) wrong.push_back(problem);
+  if (wrong.empty()) wrong.push_back({problem, true});
   return wrong;
 }
 
@@ -50,21 +56,22 @@ Explanation explain(const Problem& given, const PropertyContext& context, const 
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
   Explanation out;
   out.evidence.conventions = context.kernel.conventions();
-  const std::vector<Problem> problems = problems_of(options.property, given, context);
-  const Problem& problem = problems.front();
+  const std::vector<Call> calls = calls_of(options.property, given, context);
+  const Problem& problem = calls.front().problem;
   const bool traced = options.use_trace && context.kernel.traceable() && problem.shape.rows() * problem.shape.nk < kTracedRecords;
-  const auto run = [&](const Problem& p, Purpose purpose) {
+  const auto run_call = [&](const Problem& p, bool with_lse, Purpose purpose) {
     if (!context.kernel.refuses(p).empty()) return false;
-    const RunOptions how{.trace = traced, .want_lse = true, .poison = 0, .check_memory = purpose == Purpose::found || purpose == Purpose::related};
+    const RunOptions how{.trace = traced, .want_lse = with_lse, .poison = 0, .check_memory = purpose == Purpose::found || purpose == Purpose::related};
     out.evidence.runs.push_back({p, context.kernel.run(p, how), context.kernel.numerics(p, context.contract), purpose});
     return true;
   };
+  const auto run = [&](const Problem& p, Purpose purpose) { return run_call(p, calls.front().with_lse, purpose); };
   const DiagnoseOptions diagnose_options{.without = options.without, .use_trace = options.use_trace};
   if (!run(problem, Purpose::found)) return out;
   if (out.evidence.runs.front().seen.status == RunStatus::ok) {
     run(problem, Purpose::repeated);
     run(problem, Purpose::repeated);
-    for (size_t n = 1; n < problems.size(); ++n) run(problems[n], Purpose::related);
+    for (size_t n = 1; n < calls.size(); ++n) run_call(calls[n].problem, calls[n].with_lse, Purpose::related);
     // Key indicators in the widest V that the kernel takes.
     std::vector<int64_t> widths(std::begin(kWidths), std::end(kWidths));
     widths.push_back(problem.shape.dv);

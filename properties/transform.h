@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "reference/alignment.h"
 #include "reference/numerics.h"
 #include "reference/problem.h"
 

@@ -1,9 +1,7 @@
 #include "reference/problem.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace attest {
 
@@ -152,26 +150,6 @@ bool same(const Problem& a, const Problem& b) {
   return a.shape == b.shape && a.type == b.type && a.q == b.q && a.k == b.k && a.v == b.v && a.scale == b.scale &&
          a.softcap == b.softcap && a.causal == b.causal && a.window == b.window && a.key_lengths == b.key_lengths &&
          a.mask == b.mask && a.bias == b.bias && a.sink == b.sink && a.o == b.o && a.lse == b.lse && a.choice == b.choice;
-}
-
-std::vector<Alignment> alignment_class(const Problem& p) {
-  std::vector<Alignment> out;
-  const auto add = [&](const Layout& l, int64_t size) {
-    Alignment a;
-    a.all = a.used = std::gcd(int64_t{16}, l.offset * size);
-    for (size_t k = 0; k < 3; ++k) {
-      const int64_t here = std::gcd(int64_t{16}, l.stride[k] * size);  // gcd(16, 0) = 16: broadcast costs nothing
-      a.all = std::min(a.all, here);
-      if (l.extent[k] > 1) a.used = std::min(a.used, here);
-    }
-    out.push_back(a);
-  };
-  add(p.q.layout, size_of(p.type));
-  add(p.k.layout, size_of(p.type));
-  add(p.v.layout, size_of(p.type));
-  add(p.o, size_of(p.type));
-  if (p.bias) add(p.bias->layout, size_of(p.bias->type));
-  return out;
 }
 
 }  // namespace attest

@@ -155,12 +155,4 @@ std::optional<std::string> validate(const Problem& problem);
 // Same mathematics and same bits given to the kernel; origins may differ.
 bool same(const Problem& a, const Problem& b);
 
-// Greatest power of two, at most 16, that divides the byte offsets and strides of q, k, v, o and bias: over
-// all dimensions, and over those longer than one. Kernels choose bulk copies by it.
-struct Alignment {
-  int64_t all = 16, used = 16;
-  bool operator==(const Alignment&) const = default;
-};
-std::vector<Alignment> alignment_class(const Problem& problem);
-
 }  // namespace attest

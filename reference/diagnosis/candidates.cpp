@@ -7,6 +7,8 @@
 #include <string>
 #include <tuple>
 
+#include "reference/diagnosis/predict.h"
+
 namespace attest {
 
 namespace {
@@ -209,6 +211,12 @@ class List {
     for (const auto& [factor, what] : {std::pair{kLn2, "2^s for e^s"}, {1 / kLn2, "log2 e applied twice"}})
       for (const LseRule lse : {LseRule::right, LseRule::base_two, LseRule::sum_base_two})
         add(Family::exponential_base, what, [&](Fault& f) { f.exponent_factor = factor, f.lse = lse; });
+    const double log2e = 1 / kLn2;
+    for (const auto& [factor, what] : {std::pair{kLn2, "2^s for e^s"}, {log2e, "log2 e applied twice"}, {round_narrow(Narrow::f16, log2e, false) / log2e, "log2 e rounded to f16"},
+                                       {round_narrow(Narrow::bf16, log2e, false) / log2e, "log2 e rounded to bf16"}}) {
+      walk(Family::exponential_base, std::string(what) + ", in weights alone", [&](Fault& f) { f.weight_factor = factor; });
+      if (std::fabs(factor - 1) < 0.1) walk(Family::exponential_base, what, [&](Fault& f) { f.exponent_factor = factor; });
+    }
     if (p_.softcap > 0) {
       add(Family::softcap_missing, "", [](Fault& f) { f.softcap = Softcap::missing; });
       add(Family::softcap_wrong, "clamped without tanh", [](Fault& f) { f.softcap = Softcap::clamped; });
@@ -220,7 +228,7 @@ class List {
     if (p_.bias) {
       add(Family::bias_missing, "", [](Fault& f) { f.bias = BiasRule::missing; });
       const std::pair<BiasRule, const char*> rules[] = {{BiasRule::negated, "negated"}, {BiasRule::twice, "twice"}, {BiasRule::scaled, "multiplied by the scale"},
-          {BiasRule::of_row_zero, "that of row 0"}, {BiasRule::of_head_zero, "that of head 0"}, {BiasRule::of_batch_zero, "that of batch 0"}, {BiasRule::of_key_before, "that of the key before"}, {BiasRule::infinite_ignored, "-inf taken for 0"}};
+          {BiasRule::of_row_zero, "that of row 0"}, {BiasRule::of_head_zero, "that of head 0"}, {BiasRule::of_batch_zero, "that of batch 0"}, {BiasRule::of_key_before, "that of the key before"}, {BiasRule::infinite_ignored, "-inf taken for 0"}, {BiasRule::lowest_masks, "the lowest finite value taken for -inf"}};
       for (const auto& [rule, what] : rules) add(Family::bias_wrong, what, [&](Fault& f) { f.bias = rule; });
     }
     const int64_t d = p_.shape.d;
@@ -252,8 +260,8 @@ class List {
         add(Family::length_wrong, "that of batch 0", [](Fault& f) { f.sight.length_of_batch_zero = true; });
       }
     }
+    if (positional) add(p_.causal ? Family::causal_wrong : Family::window_wrong, "rows before the first key stand at it", [](Fault& f) { f.sight.causal_clamped = true; });
     if (p_.causal) {
-      add(Family::causal_wrong, "rows before the first key stand at it", [](Fault& f) { f.sight.causal_clamped = true; });
       for (int64_t n : {2, 4, 8, 16, 64}) {
         add(Family::causal_wrong, "that of the last of " + std::to_string(n) + " rows", [&](Fault& f) { f.sight.causal_block = n; });
       }
@@ -391,6 +399,7 @@ class List {
 
   void end_of_row() {
     add(Family::not_divided, "", [](Fault& f) { f.division = Division::none; });
+    add(Family::divided_wrongly, "exp(LSE - m), LSE rounded first", [](Fault& f) { f.division = Division::by_rounded_lse; });
     const std::pair<Division, const char*> divisions[] = {{Division::by_count, "the number of visible keys"}, {Division::by_last_tile, "the last tile's sum"},
         {Division::by_maximum_sum, "1 + l"}, {Division::twice, "the square of l"}, {Division::sqrt, "the square root of l"}};
     for (double n : {1e-8, 1e-6, 1e-5, 1e-3}) add(Family::divided_wrongly, "l + " + decimal(n), [&](Fault& f) { f.division = Division::plus, f.number = n; });
@@ -431,6 +440,7 @@ class List {
         {Family::empty_row_filled, "the first value", EmptyRow::first_value}, {Family::empty_row_filled, "", EmptyRow::anything}, {Family::empty_row_lse, "0", EmptyRow::lse_zero}, {Family::empty_row_lse, "NaN", EmptyRow::lse_nan},
         {Family::empty_row_lse, "+inf", EmptyRow::lse_infinity}, {Family::empty_row_lse, "a finite number", EmptyRow::lse_lowest}};
     for (const auto& [family, what, rule] : empties) add(family, what, [&](Fault& f) { f.empty_row = rule; });
+    walk(Family::masked_value_leaks, "of what lies behind the last key in its tile, which is NaN", [](Fault& f) { f.special = Special::padding_leaks; });
     if (non_finite(p_.v)) {
       walk(Family::masked_value_leaks, "", [](Fault& f) { f.special = Special::masked_value_leaks; });
       add(Family::value_swallowed, "", [](Fault& f) { f.special = Special::value_swallowed; });
@@ -531,14 +541,21 @@ class List {
         const std::string how = std::string(what) + (cut ? ", cut" : "");
         for (const bool both : {false, true})
           walk(Family::weights_in_low_precision, how + (both ? ", in l too" : ""), [&](Fault& f) { f.weight_format = format, f.truncated = cut, f.narrow_sum_of_weights = both; });
+        for (const auto& [each, which] : {std::pair{0, "the dot product"}, {1, "dot product and score"}, {2, "the score"}})
+          add(Family::scores_in_low_precision, std::string(which) + " in " + how, [&](Fault& f) { f.score_format = format, f.truncated = cut, f.index = each; });
         for (int64_t each : {0, 1}) {
-          add(Family::scores_in_low_precision, how + (each ? ", the final score too" : ""), [&](Fault& f) { f.score_format = format, f.truncated = cut, f.index = each; });
           if (format == Narrow::e4m3) continue;
           if (each == 0) walk(Family::sum_in_low_precision, how, [&](Fault& f) { f.sum_format = format, f.truncated = cut; });
           walk(Family::output_in_low_precision, how + (each ? ", each term" : ""), [&](Fault& f) { f.output_format = format, f.truncated = cut, f.index = each; });
         }
       }
-    add(Family::output_in_low_precision, "sums beyond the input type's range are infinite", [](Fault& f) { f.sums_in_input_type = true; });
+    for (const bool saturates : {false, true})
+      add(Family::output_in_low_precision, std::string("sums beyond the input type's range are ") + (saturates ? "its largest number" : "infinite"), [&](Fault& f) {
+        f.sums_in_input_type = true;
+        f.saturates = saturates;
+      });
+    for (double most : {8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0})
+      walk(Family::sum_in_low_precision, "what one tile adds is at most " + decimal(most), [&](Fault& f) { f.largest_tile_sum = most; });
     // P times 2^8 in e4m3 ends at 448; it gets there where the maximum lags.
     for (double lag : {kLn2, 2 * kLn2, 4 * kLn2, 8 * kLn2})
       walk(Family::weights_in_low_precision, "at most 448 / 256, the maximum lagging by " + decimal(lag), [&](Fault& f) {

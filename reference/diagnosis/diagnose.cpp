@@ -241,7 +241,7 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   }
   // A model that says nothing where it counts explains nothing.
   if (2 * free > finding.telling && fault.constant == Constant::none && !says_nan(fault)) finding.overflows = true;
-  if (fault.empty_row == EmptyRow::anything) finding.overflows = true;
+  finding.vague = fault.exp_error > 0 || fault.sum_as_lse_shows || fault.empty_row == EmptyRow::anything;
   return finding;
 }
 
@@ -555,7 +555,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   // A model that explains the trace as well comes first; then what explains why other runs are right; then fewer fitted
   // numbers; then the order of the families.
   std::stable_sort(explaining.begin(), explaining.end(), [](const Finding& a, const Finding& b) {
-    const auto rank = [](const Finding& f) { return std::tuple(!f.explains_trace, f.overflows, f.contradicted, f.fault.free_numbers, f.fault.family); };
+    const auto rank = [](const Finding& f) { return std::tuple(!f.explains_trace, f.overflows, f.vague, f.contradicted, f.fault.free_numbers, f.fault.family); };
     return rank(a) < rank(b);
   });
   const auto one_of_each = [](std::vector<Finding>& all) {
@@ -606,7 +606,8 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
       break;
     }
   const Finding* top = out.explaining.empty() ? nullptr : &out.explaining.front();
-  out.certain = top != nullptr && out.explaining.size() == 1 && top->foretold > 0 && top->contradicted == 0 && top->excused == 0 && out.telling >= 2 + 2 * top->fault.free_numbers;
+  const auto specific = std::count_if(out.explaining.begin(), out.explaining.end(), [](const Finding& f) { return !f.vague; });
+  out.certain = top != nullptr && !top->vague && specific == 1 && top->foretold > 0 && top->contradicted == 0 && top->excused == 0 && out.telling >= 2 + 2 * top->fault.free_numbers;
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "reference/alignment.h"
 #include "reference/visible.h"
 
 namespace attest {

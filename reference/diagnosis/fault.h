@@ -38,7 +38,7 @@ struct Walk {
 };
 
 enum class Softcap : uint8_t { right, missing, over_bias, clamped, not_scaled_back, before_scale };
-enum class BiasRule : uint8_t { right, missing, negated, twice, scaled, of_row_zero, of_head_zero, of_key_before, of_batch_zero, infinite_ignored };
+enum class BiasRule : uint8_t { right, missing, negated, twice, scaled, of_row_zero, of_head_zero, of_key_before, of_batch_zero, infinite_ignored, lowest_masks };
 
 // Which keys count as visible.
 struct Sight {
@@ -90,7 +90,7 @@ enum class Merge : uint8_t {
 enum class SinkRule : uint8_t {
   right, missing, per_split, twice, unscaled, as_one, scaled, of_head_zero, of_key_head, negated, capped, infinite_is_zero, times, with_first_value, in_output_only, in_lse_only
 };
-enum class Division : uint8_t { right, none, by_count, by_last_tile, by_maximum_sum, twice, sqrt, plus, at_most, at_least, narrow_reciprocal };
+enum class Division : uint8_t { right, none, by_count, by_last_tile, by_maximum_sum, twice, sqrt, plus, at_most, at_least, narrow_reciprocal, by_rounded_lse };
 // exp in part of its range.
 // wraps: 2^(x + 256) for 2^x below 2^-126, as an exponent field of 8 bits does.
 enum class ExpRule : uint8_t { right, floor, floor_masked_too, flushed_below, biased, wraps };
@@ -109,7 +109,7 @@ enum class LseRule : uint8_t {
   right, without_maximum, base_two, maximum_base_two, sum_base_two, without_sink, maximum_only, negated, minus_log, of_sum_only, zero, of_last_tile
 };
 enum class EmptyRow : uint8_t { right, nan, mean, mean_lse, lse_zero, lse_nan, lse_infinity, lse_lowest, first_value, only_o_nan, anything };
-enum class Special : uint8_t { right, empty_tile_nan, empty_tile_in_range_nan, masked_value_leaks, masked_score_leaks, nan_swallowed, value_swallowed };
+enum class Special : uint8_t { right, empty_tile_nan, empty_tile_in_range_nan, masked_value_leaks, padding_leaks, masked_score_leaks, nan_swallowed, value_swallowed };
 enum class HeadRule : uint8_t { right, modulo, zero, next, clamped, last, divided };
 enum class Constant : uint8_t { none, zero, mean, nan, mean_of_all, first };
 
@@ -124,6 +124,7 @@ struct Fault {
 
   double scale_factor = 1;       // of the dot product
   double exponent_factor = 1;    // of s - m
+  double weight_factor = 1;      // of s - m in weights alone, not in rescales and merges
   Softcap softcap = Softcap::right;
   BiasRule bias = BiasRule::right;
   int64_t columns = 0;           // of Q and K that count; 0: all
@@ -169,7 +170,9 @@ struct Fault {
   Transform transform = Transform::none;
   bool merges_sink = false;
   std::optional<double> largest_weight;  // P is at most this before P V
-  bool sums_in_input_type = false;       // sum P v beyond the input type's range is infinite
+  bool sums_in_input_type = false;       // sum P v beyond the input type's range is infinite,
+  bool saturates = false;                // or the largest number there is
+  std::optional<double> largest_tile_sum;  // what one tile adds to l is at most this
   double exp_error = 0;                  // relative error of exp that is allowed
 };
 

@@ -12,6 +12,7 @@ namespace attest {
 namespace {
 
 constexpr int64_t kIndicatorRuns = 16;    // at most, one chunk of keys each
+constexpr int64_t kEdges = 37;             // rows, so that a causal mask has many edges
 constexpr size_t kSeparatingRuns = 3;
 constexpr size_t kContenders = 12;
 constexpr size_t kAlternatives = 4;       // problems offered where a kernel may refuse some
@@ -67,11 +68,11 @@ enum class Order : uint8_t { random, ascending, descending, needle_first, needle
 
 int64_t tile_of(const Problem& p) { return p.choice.tile_keys > 0 ? p.choice.tile_keys : 64; }
 
-// The same kind of problem with so many keys, and at least a few rows: masks, lengths and bias drawn anew, packed.
-Problem of_keys(const Problem& p, int64_t keys, uint64_t seed) {
+// The same kind of problem with so many keys, and at least so many rows: masks, lengths and bias drawn anew, packed.
+Problem of_keys(const Problem& p, int64_t keys, int64_t rows, uint64_t seed) {
   Shape s = p.shape;
   s.nk = keys;
-  s.nq = std::max<int64_t>(p.shape.nq, 37);  // so that a causal mask has many edges
+  s.nq = std::max<int64_t>(p.shape.nq, rows);
   s.b = std::min<int64_t>(s.b, 3);
   Problem out = Problem::make(s, p.type);
   out.scale = p.scale;
@@ -91,7 +92,9 @@ Problem of_keys(const Problem& p, int64_t keys, uint64_t seed) {
   if (p.mask) {
     out.mask = BoolMask{Layout::packed(extent(p.mask->layout)), {}};
     out.mask->storage.resize(static_cast<size_t>(out.mask->layout.count()));
-    for (uint8_t& visible : out.mask->storage) visible = numbers.next() < 0.5;
+    // About three of four keys; the first row sees none.
+    const int64_t of_row = out.mask->layout.extent[3];
+    for (size_t n = 0; n < out.mask->storage.size(); ++n) out.mask->storage[n] = numbers.next() < 0.5 && (out.mask->layout.extent[2] == 1 || static_cast<int64_t>(n) >= of_row);
   }
   if (p.bias) out.bias = Tensor::packed(p.bias->type, extent(p.bias->layout));
   return out;
@@ -173,7 +176,7 @@ std::vector<Problem> variations(const Problem& p, uint64_t seed) {
   without(p.window.left || p.window.right, [](Problem& x) { x.window = {}; });
   without(p.causal, [](Problem& x) { x.causal = false; });
   if (p.shape.nk < 2048)
-    for (const int64_t more : {int64_t{1}, int64_t{2}, tile_of(p) + 3, 2 * tile_of(p)}) list.push_back(of_keys(p, p.shape.nk + more, ++seed));
+    for (const int64_t more : {int64_t{1}, int64_t{2}, tile_of(p) + 3, 2 * tile_of(p)}) list.push_back(of_keys(p, p.shape.nk + more, p.shape.nq, ++seed));
   return list;
 }
 
@@ -219,7 +222,7 @@ NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t
   if (!has(evidence, Purpose::key_indicators) && !has(evidence, Purpose::tile_indicators)) return indicators(p, widest);
   // A first impression by a problem of the same kind that is large enough for most faults, and one in a type that hides
   // less.
-  if (!has(evidence, Purpose::larger) && p.shape.nk < 2048) return {Purpose::larger, {contents(of_keys(p, std::max<int64_t>(p.shape.nk, 1) + 2 * tile_of(p) + 7, 5), Order::random, 4.0, 99)}};
+  if (!has(evidence, Purpose::larger) && p.shape.nk < 2048) return {Purpose::larger, {contents(of_keys(p, std::max<int64_t>(p.shape.nk, 1) + 2 * tile_of(p) + 7, kEdges, 5), Order::random, 4.0, 99)}};
   if (!has(evidence, Purpose::finer) && p.type != DType::f32) return {Purpose::finer, {finer(p)}};
   if (diagnosis.explaining.empty()) return {};
   const auto separating = static_cast<size_t>(std::count_if(evidence.runs.begin(), evidence.runs.end(), [](const EvidenceRun& r) { return r.purpose == Purpose::separating; }));
@@ -242,7 +245,8 @@ NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t
     if (tells > 0) trials.emplace_back(tells, std::move(trial));
   };
   for (const Order order : {Order::random, Order::ascending, Order::descending, Order::valley, Order::needle_last, Order::needle_first})
-    for (const double spread : {3.0, 12.0}) try_contents(p, order, spread);
+    for (const double spread : {3.0, 12.0, 3.0 * double(p.softcap)})  // the last, where the softcap bends
+      if (spread > 0) try_contents(p, order, spread);
   if (diagnosis.explaining.size() > 1)
     for (const Problem& other : variations(p, seed))
       for (const Order order : {Order::random, Order::ascending}) try_contents(other, order, 3.0);

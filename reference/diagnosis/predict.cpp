@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 namespace attest {
 
@@ -50,6 +52,17 @@ double round_narrow(Narrow format, double x, bool truncated) {
   if (std::fabs(rounded) <= f.largest) return rounded;
   return std::copysign(format == Narrow::e4m3 || truncated ? f.largest : kInfinity, x);
 }
+
+namespace {
+
+// A value known within `error`, rounded, and how far the rounding of another value within it may be from that.
+std::pair<double, double> narrowed(Narrow format, double value, double error, bool truncated) {
+  const double rounded = round_narrow(format, value, truncated);
+  if (!std::isfinite(rounded)) return {rounded, error};
+  return {rounded, std::max(std::fabs(round_narrow(format, value - error, truncated) - rounded), std::fabs(round_narrow(format, value + error, truncated) - rounded))};
+}
+
+}  // namespace
 
 double Predicted::misfit(double seen) const {
   if (tolerance == kInfinity && !overflow) return 0;
@@ -130,6 +143,12 @@ bool Predictor::visible_by_mask(const Fault& f, const RowPlace& at, int64_t j) c
   return f.sight.mask == Mask::inverted ? !seen : seen;
 }
 
+// Does the row visit a tile that ends behind the last key?
+bool Predictor::reaches_padding(const Fault& f) const {
+  const int64_t tile = std::max<int64_t>(1, f.walk.tile);
+  return p_.shape.nk % tile != 0 && range_end_ > p_.shape.nk / tile * tile && range_end_ > range_begin_;
+}
+
 // Fills keys_: every key of K, padding included, with whether it counts and its score.
 void Predictor::look(const Fault& f, const RowPlace& at) {
   const Shape& s = p_.shape;
@@ -184,6 +203,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
     const Dot& product = dot[static_cast<size_t>(j)];
     double bias = f.bias == BiasRule::missing ? 0 : bias_of(p_, bias_batch, bias_head, bias_row, f.bias == BiasRule::of_key_before ? std::max<int64_t>(j - 1, 0) : j);
     if (f.bias == BiasRule::infinite_ignored && bias == -kInfinity) bias = 0;
+    if (f.bias == BiasRule::lowest_masks && bias == -largest_finite(p_.bias ? p_.bias->type : DType::f32)) bias = -kInfinity;
     const bool hidden_by_bias = bias == -kInfinity && f.bias != BiasRule::negated;
     if (f.bias == BiasRule::negated) bias = -bias;
     if (f.bias == BiasRule::twice) bias *= 2;
@@ -194,8 +214,13 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
       for (int64_t d = 0; d < columns; ++d) x += p_.q.get(f.batch_zero_query ? 0 : at.b, qh, row, d) * double(head(kb, kg).k_row(j)[d]);
       x *= scale;
     }
-    if (f.score_format) x = scale * round_narrow(*f.score_format, product.value, f.truncated);
-    double error = product.terms > 1 ? std::fabs(scale) * product.abs * (1 + std::sqrt(product.terms)) * kUnit : 0;
+    double error = product.terms > 1 ? product.abs * (1 + std::sqrt(product.terms)) * kUnit : 0;
+    if (f.score_format && f.index != 2) {  // the dot product is narrow
+      const auto [narrow, off] = narrowed(*f.score_format, product.value, error, f.truncated);
+      x = scale * narrow;
+      error = off;
+    }
+    error *= std::fabs(scale);
     double t = x;
     if (cap > 0) {
       error = std::min(error, 2 * cap) + 0x1p-21 * std::min(std::fabs(x), cap);
@@ -210,7 +235,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
     }
     double score = t + bias;
     if (cap > 0 || bias != 0) error += kUnit * (std::fabs(x) + std::fabs(score));
-    if (f.score_format && f.index == 1) score = round_narrow(*f.score_format, score, f.truncated);
+    if (f.score_format && f.index >= 1) std::tie(score, error) = narrowed(*f.score_format, score, error, f.truncated);
     const bool in_range = j >= range_begin_ && j < range_end_;
     const bool by_mask = visible_by_mask(f, at, j);
     bool counts = in_range && by_mask && !hidden_by_bias;
@@ -332,7 +357,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
   const double p_largest = numerics_.p_type == DType::f16 ? 65519.99 : numerics_.p_type == DType::bf16 ? 0x1.fefp127 : 0x1.fffffep127;
   const double alpha = f.exponent_factor;
   const int64_t tile = std::max<int64_t>(1, f.walk.tile), tiles = (end - begin + tile - 1) / tile;
-  int64_t rises = 0, rises_in_all = 0, first_tile = -1, last_tile = -1;
+  int64_t rises = 0, rises_in_all = 0;
   if (f.fold == Fold::skip_one_rescale && f.index < 0) {  // counts the rises beforehand, to find the last
     double m = start;
     for (int64_t n = 0; n < tiles; ++n) {
@@ -344,13 +369,6 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       m = nan_max(m, most);
     }
   }
-  if (f.weighed_tile && *f.weighed_tile < 0)
-    for (int64_t n = 0; n < tiles; ++n)
-      for (int64_t j = begin + n * tile; j < std::min(end, begin + (n + 1) * tile); ++j)
-        if (keys_[static_cast<size_t>(j)].counts) {
-          if (first_tile < 0) first_tile = n;
-          last_tile = n;
-        }
   int64_t first_key = -1, last_key = -1;
   for (const Key& k : keys_)
     if (k.counts) {
@@ -377,6 +395,9 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       if (st.m == -kInfinity && (f.special == Special::empty_tile_nan || (f.special == Special::empty_tile_in_range_nan && in_range))) poisoned_ = true;
       continue;
     }
+    const auto has = [&](int64_t key) { return key >= from && key < to; };
+    const bool weighed = f.weighed_tile && (*f.weighed_tile == -1 ? has(last_key) : *f.weighed_tile == -2 ? has(first_key) : *f.weighed_tile == from / tile);
+    if (weighed && f.weight == 0) continue;  // a tile that is left out is one that nothing sees
     ++visit;
     double m_new = nan_max(st.m, most), f_l = 1, f_o = 1;
     double weigh_at = m_new;
@@ -463,7 +484,6 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       case Fold::last_sum: f_l = 0; break;
       case Fold::last_output: f_o = 0; break;
     }
-    const bool weighed = f.weighed_tile && (*f.weighed_tile == at + (begin > 0 ? begin / tile : 0) || (*f.weighed_tile == -1 && at == last_tile) || (*f.weighed_tile == -2 && at == first_tile));
     const double tile_weight = weighed ? f.weight : 1;
     double sum = 0, sum_error = 0, score_error = 0;
     if (f_l != 1 || st.l == 0) st.l_error = st.l_error * f_l + 3 * kUnit * st.l * f_l;
@@ -491,7 +511,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
             if (!std::isfinite(values.v_row(k.index)[columns[d]])) st.o[d] = std::nan("");
         continue;
       }
-      const double argument = alpha * (k.score - weigh_at);
+      const double argument = alpha * f.weight_factor * (k.score - weigh_at);
       const double exact = std::exp(argument);
       double p = in_f32(exact);
       if (f.exp == ExpRule::floor || f.exp == ExpRule::floor_masked_too) p = std::max(p, f.number);
@@ -500,7 +520,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       if (f.exp == ExpRule::wraps && argument < -126 * kLn2) p = in_f32(std::exp(argument + 256 * kLn2));
       if (!std::isfinite(p)) st.overflow = true;
       if (own > 0) p /= own;
-      const double relative = std::min(1.0, std::fabs(alpha) * k.error + kUnit * (1 + 2 * std::fabs(argument)) + f.exp_error + 0x1p-22);
+      const double relative = std::min(1.0, std::fabs(alpha) * k.error + kUnit * (1 + 2 * std::fabs(argument)) + (argument != 0 ? f.exp_error : 0) + 0x1p-22);
       score_error = std::max(score_error, k.error);
       double w = tile_weight;
       const bool left_out = f.weight == 0 && f.weighed_key != KeyRule::first_of_tile && f.weighed_key != KeyRule::last_of_tile;
@@ -535,6 +555,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
         }
       }
     }
+    if (f.largest_tile_sum) sum = std::min(sum, *f.largest_tile_sum);
     summed += double(tile_last - tile_first + 1);
     if (!(f.sum_format && f.index == 1)) st.l = in_f32(st.l + sum);
     st.l_error += sum_error + add_unit * st.l;
@@ -665,11 +686,20 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
     case Division::plus: divisor = st.l + f.number; break;
     case Division::at_most: divisor = std::min(st.l, f.number); break;
     case Division::at_least: divisor = std::max(st.l, f.number); break;
+    case Division::by_rounded_lse: {
+      // Both neighbours where the rounding is close.
+      const double lse = st.m + std::log(st.l), error = divisor_error / st.l;
+      const double low = std::exp(double(static_cast<float>(lse - error)) - st.m), high = std::exp(double(static_cast<float>(lse + error)) - st.m);
+      divisor = (low + high) / 2;
+      divisor_error = (high - low) / 2 + 4 * kUnit * divisor;
+      break;
+    }
     case Division::narrow_reciprocal: divisor = 1 / round_narrow(*f.output_format, 1 / st.l, f.truncated); break;
   }
   const double sum_limit = f.sums_in_input_type ? largest_finite(p_.type) : kInfinity;
   fill_o([&](size_t d) {
-    if (std::fabs(st.o[d]) - st.o_error[d] > sum_limit) return Predicted{std::copysign(kInfinity, st.o[d]), 0, false};
+    if (std::fabs(st.o[d]) - st.o_error[d] > sum_limit) return Predicted{std::copysign(f.saturates ? sum_limit : kInfinity, st.o[d]), 0, false};
+    if (f.special == Special::padding_leaks && reaches_padding(f)) return Predicted{std::nan(""), 0, false};
     const double value = st.o[d] / divisor;
     Predicted e = rounded(value, (st.o_error[d] + std::fabs(value) * divisor_error) / std::fabs(divisor));
     if (st.overflow && !(st.m != st.m)) e.overflow = true;
