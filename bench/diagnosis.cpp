@@ -133,10 +133,13 @@ void measure_shrinking(const Found& found, const PropertyContext& context, doubl
   };
   const Shrunk small = shrink(found.result.problem, fails_alike, {.seconds = kNoLimit});
   const int64_t keys = visible_keys_of(small.problem);
-  totals.shrink_seconds += processor_seconds() - start;
-  totals.small.count(keys <= 4);
+  const double took = processor_seconds() - start;
+  totals.shrink_seconds += took;
+  const bool alike = signature(found.property, property->check(small.problem, context)) == wanted;
+  totals.small.count(keys <= 4 && alike);
+  if (!alike) totals.wrong.push_back(fmt::format("{}: the shrunk case does not fail alike", context.kernel.name()));
   if (keys > 4) totals.wrong.push_back(fmt::format("{}: shrunk to {} visible keys", context.kernel.name(), keys));
-  line += fmt::format(" {:>4} keys {:>4.1f} s", keys, processor_seconds() - start);
+  line += fmt::format(" {:>4} keys {:>4.1f} s", keys, took);
 }
 
 void measure_diagnosis(const Found& found, const PropertyContext& context, const std::set<Family>& right, const Options& o, Totals& totals, std::string& line) {

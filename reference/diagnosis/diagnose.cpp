@@ -15,7 +15,7 @@ namespace attest {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kWorkPerRun = 2e7;  // multiplications spent on finding out which rows to look at
+constexpr double kWorkOnCase = 2e7, kWorkPerRun = 4e6;  // multiplications spent on finding out which rows to look at
 constexpr size_t kWrongRows = 10, kOtherRows = 8;
 constexpr size_t kIndicatorRows = 5, kIndicatorRightRows = 2;
 constexpr double kHeavy = 40;  // tolerances that a weight must have to be measured
@@ -101,7 +101,7 @@ Sample sample_of(const EvidenceRun& run, size_t number, const Conventions& conve
     return sample;
   }
   const double work = double(s.nk) * double(s.d + 4 * s.dv) + 1;
-  const auto rows = std::clamp<int64_t>(static_cast<int64_t>(kWorkPerRun / work), 1, s.rows());
+  const auto rows = std::clamp<int64_t>(static_cast<int64_t>((number == 0 ? kWorkOnCase : kWorkPerRun) / work), 1, s.rows());
   Fault contract;
   contract.walk = first_walk(run, use_trace);
 
@@ -484,9 +484,10 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
       };
       for (size_t d = 0; d < sample.columns.size(); ++d) note(sample.columns[d], right.o[d], sample.o(at, sample.columns[d]));
       if (const double* lse = sample.lse(at)) note(-1, right.lse, *lse);
-      if (!sample.trace.empty() && !out.wrong_state) {
+      if (!sample.trace.empty()) {
         const StateMisfit states = compare_states(sample, n, right);
-        if (!(states.misfit <= kFits)) {
+        if (!(states.misfit <= kFits)) sample.wrong[n] = true;
+        if (!(states.misfit <= kFits) && !out.wrong_state) {
           WrongState w;
           w.place = at;
           if (states.record < sample.trace[n].second) w.record = sample.run->seen.trace[states.record];
@@ -526,7 +527,8 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     if (options.without.contains(f.family)) return;
     ++out.models;
     Finding finding = hold(f, samples, excuse);
-    if (finding.explains && finding.telling > 0 && (finding.explains_trace || !out.wrong_state)) explaining.push_back(finding);
+    // Where the outputs are right, the trace is all there is to explain.
+    if (finding.explains && finding.telling > 0 && (finding.explains_trace || !out.outputs_right)) explaining.push_back(finding);
     else if (!excuse) nearest.push_back(finding);
   };
   if (!out.outputs_right || out.wrong_state)
@@ -607,7 +609,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     }
   const Finding* top = out.explaining.empty() ? nullptr : &out.explaining.front();
   const auto specific = std::count_if(out.explaining.begin(), out.explaining.end(), [](const Finding& f) { return !f.vague; });
-  out.certain = top != nullptr && !top->vague && specific == 1 && top->foretold > 0 && top->contradicted == 0 && top->excused == 0 && out.telling >= 2 + 2 * top->fault.free_numbers;
+  out.certain = top != nullptr && !top->vague && specific == 1 && top->foretold > 0 && top->contradicted == 0 && top->excused == 0 && top->explains_trace && out.telling >= 2 + 2 * top->fault.free_numbers;
   return out;
 }
 

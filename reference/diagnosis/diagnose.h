@@ -8,8 +8,8 @@
 // A model explains if every element compared lies within `kFits` tolerances of its prediction (predict.h): O and LSE
 // of the rows taken, and the states of a trace. Models of several families that explain the same evidence are one
 // class: the evidence cannot tell them apart. Without one the answer is that none fits.
-// An answer is certain if one family alone explains, models that give no values but a bound set aside, if it foretold a wrong run of other contents that was made only
-// after it had explained the case, and if no run that came out right speaks against it.
+// An answer is certain if one family alone explains, models that give no values but a bound set aside, if it explains
+// a wrong run of other contents that was made later, and if no run that came out right speaks against it.
 // What it does not do: find two faults at once, or a fault that shows only now and then.
 // Example: Diagnosis d = diagnose(evidence); puts(argument(evidence, d).c_str());
 #pragma once
