@@ -102,11 +102,12 @@ Explanation explain(const Problem& given, const PropertyContext& context, const 
     DiagnoseOptions narrowed = diagnose_options;
     narrowed.among = out.diagnosis.survivors;
     Diagnosis now = diagnose(out.evidence, narrowed);
-    if (now.explaining.empty() && !out.diagnosis.explaining.empty()) {
-      // What explained the case does not explain this run as well: the rest stands, but is not certain.
+    if (now.explaining.empty() && !out.diagnosis.explaining.empty()) now = diagnose(out.evidence, diagnose_options);
+    // A run made to test what explained the case refutes it. One of another size or type may be wrong in more ways than
+    // one: it is left out, and the rest stands, but is not certain.
+    if (now.explaining.empty() && !out.diagnosis.explaining.empty() && next.purpose != Purpose::separating) {
       out.evidence.runs.back().seen.status = RunStatus::unsupported;
-      ++unexplained;
-      if (unexplained >= 2) break;
+      if (++unexplained >= 2) break;
       continue;
     }
     out.diagnosis = std::move(now);

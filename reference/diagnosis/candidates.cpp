@@ -68,6 +68,15 @@ std::vector<KnownScale> known_scales(const Problem& p) {
   return known;
 }
 
+Fault carried_over(const Fault& fault, const Problem& from, const Problem& to) {
+  Fault out = fault;
+  if (to.choice == from.choice) return out;
+  if (to.choice.tile_keys > 0) out.walk.tile = to.choice.tile_keys;
+  if (to.choice.order != TileOrder::any) out.walk.descending = to.choice.order == TileOrder::descending;
+  if (to.choice.splits > 0) out.walk.splits = to.choice.splits;
+  return out;
+}
+
 std::vector<Walk> possible_walks(const Problem& p, const std::vector<TraceRecord>& trace) {
   Walk told;
   bool order_told = p.choice.order != TileOrder::any, tile_told = p.choice.tile_keys > 0, splits_told = p.choice.splits > 0;

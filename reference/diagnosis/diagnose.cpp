@@ -205,7 +205,7 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   int64_t free = 0;
   bool changes_something = fault.transform == Transform::none;
   for (Sample& sample : samples) {
-    const Fault& f = fault;
+    const Fault f = carried_over(fault, samples.front().run->problem, sample.run->problem);
     Predictor* predict = sample.predictor(f.transform);
     changes_something = changes_something || predict != nullptr;
     if (predict == nullptr) {
@@ -245,19 +245,14 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   return finding;
 }
 
-// Runs of another geometry or type, where a fault need not show.
-bool of_other_kind(const EvidenceRun& run, const EvidenceRun& found) {
-  const auto features = [](const Problem& p) {
-    return std::tuple(p.causal, p.window.left, p.window.right, p.key_lengths.has_value(), p.mask.has_value(), p.bias.has_value(), p.sink.has_value(), p.softcap, p.choice.splits);
-  };
-  return run.purpose == Purpose::related || run.purpose == Purpose::larger || run.purpose == Purpose::finer || !(run.problem.shape.nk == found.problem.shape.nk) ||
-         features(run.problem) != features(found.problem);
-}
+// Runs of other contents, geometry or type, where a fault need not show.
+bool may_be_right(Purpose p) { return p == Purpose::related || p == Purpose::larger || p == Purpose::finer || p == Purpose::separating; }
 // Of these the models that explained the case said beforehand what they would give.
 bool is_a_test(Purpose p) { return p == Purpose::larger || p == Purpose::separating; }
 
 // Does the model say that a run is right, as it is?
-bool expects_right(const Fault& fault, Sample& sample) {
+bool expects_right(const Fault& on_case, const Problem& found, Sample& sample) {
+  const Fault fault = carried_over(on_case, found, sample.run->problem);
   Predictor* predict = sample.predictor(fault.transform);
   if (predict == nullptr) return true;
   for (const RowPlace& at : sample.rows) {
@@ -453,8 +448,8 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     if (run.purpose == Purpose::repeated || run.purpose == Purpose::others_replaced || run.purpose == Purpose::repacked || run.seen.status != RunStatus::ok) continue;
     const bool indicators = run.purpose == Purpose::key_indicators || run.purpose == Purpose::tile_indicators;
     samples.push_back(sample_of(run, n, evidence.conventions, options.use_trace, indicators && !samples.empty() ? &samples.front() : nullptr));
-    // A fault that does not show in another geometry or type is no proof against a model of it, only a hint.
-    if (of_other_kind(run, evidence.runs.front()) && std::none_of(samples.back().wrong.begin(), samples.back().wrong.end(), [](bool w) { return w; })) {
+    // A fault that does not show elsewhere is no proof against a model of it, only a hint.
+    if (may_be_right(run.purpose) && std::none_of(samples.back().wrong.begin(), samples.back().wrong.end(), [](bool w) { return w; })) {
       all_right.push_back(std::move(samples.back()));
       samples.pop_back();
       continue;
@@ -551,7 +546,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     if (f.fault.family == Family::scale_wrong) out.measured_scale = f.fault.scale_factor;
 
   for (Finding& f : explaining) {
-    for (Sample& sample : all_right) f.contradicted += !expects_right(f.fault, sample);
+    for (Sample& sample : all_right) f.contradicted += !expects_right(f.fault, samples.front().run->problem, sample);
     for (const Sample& sample : samples) f.foretold += is_a_test(sample.run->purpose) && sample.misfit > kFits;
   }
   // A model that explains the trace as well comes first; then what explains why other runs are right; then fewer fitted

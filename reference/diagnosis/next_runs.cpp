@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kIndicatorRuns = 16;    // at most, one chunk of keys each
 constexpr int64_t kEdges = 37;             // rows, so that a causal mask has many edges
-constexpr size_t kSeparatingRuns = 3;
+constexpr size_t kSeparatingRuns = 4;
 constexpr size_t kContenders = 12;
 constexpr size_t kAlternatives = 4;       // problems offered where a kernel may refuse some
 constexpr double kApart = 6;              // tolerances between two predictions that a run tells apart
@@ -180,8 +180,9 @@ std::vector<Problem> variations(const Problem& p, uint64_t seed) {
   return list;
 }
 
-// How many pairs of models, the last one the contract, a problem tells apart; the likeliest against the next counts most.
-double told_apart(const Problem& trial, const std::vector<Fault>& models, const Conventions& conventions, const Numerics& numerics, bool with_lse) {
+// How much a problem tells: pairs of models that part on it, the last model being the contract; the likeliest two count
+// most.
+double told_apart(const Problem& found, const Problem& trial, const std::vector<Fault>& models, const Conventions& conventions, const Numerics& numerics, bool with_lse) {
   const Shape& s = trial.shape;
   std::vector<int64_t> columns(static_cast<size_t>(std::min<int64_t>(s.dv, 4)));
   std::iota(columns.begin(), columns.end(), 0);
@@ -193,7 +194,7 @@ double told_apart(const Problem& trial, const std::vector<Fault>& models, const 
     Predictor predict(other ? *other : trial, conventions, numerics);
     for (int64_t n = 0; n < rows; ++n) {
       const int64_t r = rows > 1 ? n * (s.rows() - 1) / (rows - 1) : 0;
-      const RowPrediction& row = predict.row(models[m], {r / (s.hq * s.nq), r / s.nq % s.hq, r % s.nq}, columns);
+      const RowPrediction& row = predict.row(carried_over(models[m], found, trial), {r / (s.hq * s.nq), r / s.nq % s.hq, r % s.nq}, columns);
       predicted[m].insert(predicted[m].end(), row.o.begin(), row.o.end());
       if (with_lse) predicted[m].push_back(row.lse);
     }
@@ -209,7 +210,7 @@ double told_apart(const Problem& trial, const std::vector<Fault>& models, const 
   double pairs = 0;
   for (size_t a = 0; a < models.size(); ++a)
     for (size_t b = a + 1; b < models.size(); ++b)
-      if (apart(a, b)) pairs += a == 0 ? double(models.size()) * (b == 1 || b == contract ? 4 : 1) : 1;
+      if (apart(a, b)) pairs += a == 0 ? double(models.size()) * (b == contract ? 2 : b == 1 ? 10 : 1) : 1;
   return pairs;
 }
 
@@ -226,7 +227,7 @@ NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t
   if (!has(evidence, Purpose::finer) && p.type != DType::f32) return {Purpose::finer, {finer(p)}};
   if (diagnosis.explaining.empty()) return {};
   const auto separating = static_cast<size_t>(std::count_if(evidence.runs.begin(), evidence.runs.end(), [](const EvidenceRun& r) { return r.purpose == Purpose::separating; }));
-  if (separating >= kSeparatingRuns || (separating > 0 && diagnosis.explaining.size() < 2)) return {};
+  if (separating >= kSeparatingRuns) return {};
 
   // Contents, and where those do not do a simpler problem or another number of keys, on which the likeliest models that
   // are left, and the contract, part from each other.
@@ -241,15 +242,33 @@ NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t
   std::vector<std::pair<double, Problem>> trials;  // by how much they tell
   const auto try_contents = [&](const Problem& geometry, Order order, double spread) {
     Problem trial = contents(geometry, order, spread, ++seed);
-    const double tells = told_apart(trial, models, evidence.conventions, found.numerics, !found.seen.lse.empty());
+    const double tells = told_apart(p, trial, models, evidence.conventions, found.numerics, !found.seen.lse.empty());
     if (tells > 0) trials.emplace_back(tells, std::move(trial));
   };
-  for (const Order order : {Order::random, Order::ascending, Order::descending, Order::valley, Order::needle_last, Order::needle_first})
-    for (const double spread : {3.0, 12.0, 3.0 * double(p.softcap)})  // the last, where the softcap bends
-      if (spread > 0) try_contents(p, order, spread);
-  if (diagnosis.explaining.size() > 1)
+  const auto try_spread = [&](double spread) {
+    for (const Order order : {Order::random, Order::ascending, Order::descending, Order::valley, Order::needle_last, Order::needle_first}) try_contents(p, order, spread);
+  };
+  // `harmless`: those on which the likeliest model expects nothing wrong.
+  const auto try_variations = [&](bool harmless) {
     for (const Problem& other : variations(p, seed))
-      for (const Order order : {Order::random, Order::ascending}) try_contents(other, order, 3.0);
+      for (const Order order : {Order::random, Order::ascending}) {
+        if (!harmless) try_contents(other, order, 3.0);
+        else if (Problem trial = contents(other, order, 3.0, ++seed); told_apart(p, trial, {models.front(), contract}, evidence.conventions, found.numerics, !found.seen.lse.empty()) == 0)
+          trials.emplace_back(1, std::move(trial));
+      }
+  };
+  // A softcap bends beyond itself.
+  const std::vector<double> spreads = {p.softcap > 0 ? 3.0 * double(p.softcap) : 0.5, 3.0, 12.0};
+  // One answer alone is put to the test where it has not been yet: other spreads, a problem on which it says that nothing
+  // is wrong, another on which something is.
+  if (diagnosis.explaining.size() == 1) {
+    if (separating < 2) try_spread(spreads[separating]);
+    else try_variations(separating == 2);
+  }
+  if (trials.empty()) {
+    for (const double spread : spreads) try_spread(spread);
+    try_variations(false);
+  }
   std::stable_sort(trials.begin(), trials.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   NextRuns next{Purpose::separating, {}, true};
   for (auto& [tells, problem] : trials)
