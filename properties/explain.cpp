@@ -13,12 +13,38 @@ namespace {
 
 // Widths of V for the key indicators, the widest first; the case's own is always taken.
 constexpr int64_t kWidths[] = {64, 32, 16, 8};
+constexpr int64_t kDraws = 4;  // of what stands beside a row
 constexpr int64_t kTracedRecords = 1 << 20;
 
-// The same row beside other rows, heads and batches.
-Problem others_replaced(const Problem& p, const RowPlace& at) {
+// The same row beside others that are as calm as can be: their queries 0, K and V of other heads 0, all of their keys
+// hidden where there is a mask to do so.
+Problem others_calmed(const Problem& p, const RowPlace& at) {
   Problem out = packed(p);
-  Choices choices = Choices::seeded(content_seed(p));
+  const Shape& s = p.shape;
+  if (out.mask) out.mask = expanded(*out.mask, s);
+  for (int64_t b = 0; b < s.b; ++b) {
+    for (int64_t h = 0; h < s.hq; ++h)
+      for (int64_t i = 0; i < s.nq; ++i) {
+        if (RowPlace{b, h, i} == at) continue;
+        for (int64_t d = 0; d < s.d; ++d) out.q.set(b, h, i, d, 0);
+        for (int64_t j = 0; j < s.nk && out.mask; ++j) out.mask->storage[static_cast<size_t>(out.mask->layout.at(b, h, i, j))] = 0;
+      }
+    for (int64_t g = 0; g < s.hk; ++g) {
+      if (b == at.b && g == s.key_head(at.h)) continue;
+      for (int64_t j = 0; j < s.nk; ++j) {
+        for (int64_t d = 0; d < s.d; ++d) out.k.set(b, g, j, d, 0);
+        for (int64_t d = 0; d < s.dv; ++d) out.v.set(b, g, j, d, 0);
+      }
+    }
+  }
+  return out;
+}
+
+// The same row beside other rows, heads and batches: calm ones, or any.
+Problem others_replaced(const Problem& p, const RowPlace& at, uint64_t draw) {
+  if (draw % 2 == 0) return others_calmed(p, at);
+  Problem out = packed(p);
+  Choices choices = Choices::seeded(content_seed(p) + draw);
   replace_all_but(out, {at.b, at.h, at.i}, choices);
   return out;
 }
@@ -103,9 +129,9 @@ Explanation explain(const Problem& given, const PropertyContext& context, const 
     narrowed.among = out.diagnosis.survivors;
     Diagnosis now = diagnose(out.evidence, narrowed);
     if (now.explaining.empty() && !out.diagnosis.explaining.empty()) now = diagnose(out.evidence, diagnose_options);
-    // A run made to test what explained the case refutes it. One of another size or type may be wrong in more ways than
-    // one: it is left out, and the rest stands, but is not certain.
-    if (now.explaining.empty() && !out.diagnosis.explaining.empty() && next.purpose != Purpose::separating) {
+    // A run of other contents refutes what explained the case. One in a finer type may be wrong in more ways than one: it
+    // is left out, and the rest stands, but is not certain.
+    if (now.explaining.empty() && !out.diagnosis.explaining.empty() && next.purpose == Purpose::finer) {
       out.evidence.runs.back().seen.status = RunStatus::unsupported;
       if (++unexplained >= 2) break;
       continue;
@@ -116,7 +142,12 @@ Explanation explain(const Problem& given, const PropertyContext& context, const 
   if (out.diagnosis.explaining.empty() && problem.shape.rows() > 0) {
     const bool is_packed = same(packed(problem), problem);
     bool more = !is_packed && run(packed(problem), Purpose::repacked);
-    if (problem.shape.rows() > 1) more = run(others_replaced(problem, out.diagnosis.contract_worst.place), Purpose::others_replaced) || more;
+    const Shape& s = problem.shape;
+    for (int64_t draw = 0; draw < kDraws && s.rows() > 1; ++draw) {
+      const int64_t r = draw * (s.rows() - 1) / (kDraws - 1);
+      const RowPlace at = out.diagnosis.outputs_right ? RowPlace{r / (s.hq * s.nq), r / s.nq % s.hq, r % s.nq} : out.diagnosis.contract_worst.place;
+      more = run(others_replaced(problem, at, static_cast<uint64_t>(draw)), Purpose::others_replaced) || more;
+    }
     if (more) out.diagnosis = diagnose(out.evidence, diagnose_options);
   }
   if (unexplained > 0) {

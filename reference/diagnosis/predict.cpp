@@ -587,11 +587,11 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
   const auto rounded = [&](double value, double error) {
     Predicted e{value, error, false};
     if (!std::isfinite(value)) return e;
-    e.tolerance += std::max(std::fabs(value) * unit, std::ldexp(1.0, min_subnormal_exponent(p_.type) - 1)) * 1.01 + std::fabs(value) * 2 * kUnit;
+    e.tolerance += std::max(std::fabs(value) * unit, std::ldexp(1.0, min_subnormal_exponent(p_.type) - 1)) * 1.01 + std::fabs(value) * 2 * kUnit + kFlush;
     if (f.output_format && f.index == 2 && f.division == Division::right) {
       // Only the result is narrow: rounded or cut to it, as exactly as the sums allow.
       e.value = round_narrow(*f.output_format, value, f.truncated);
-      e.tolerance = error + std::fabs(value) * 2 * kUnit + 1.01 * (error > 0 ? 2 * unit_of(*f.output_format) * std::fabs(value) : 0);
+      e.tolerance = error + std::fabs(value) * 2 * kUnit + kFlush + 1.01 * (error > 0 ? 2 * unit_of(*f.output_format) * std::fabs(value) : 0);
     } else if (f.output_format || f.truncated) {
       e.tolerance += std::fabs(value) * unit;
     }
