@@ -109,7 +109,6 @@ std::string answer(const Diagnosis& d) {
   if (d.explaining.empty()) return d.outputs_right ? "(outputs right)" : "(none fits)";
   std::string text = d.certain ? "!" : "";
   for (size_t n = 0; n < std::min<size_t>(d.explaining.size(), 4); ++n) text += (n ? "/" : "") + std::string(name_of(d.explaining[n].fault.family));
-  if (d.unexplained_runs > 0) text = fmt::format("~{}", text);
   if (d.explaining.size() > 4) text += fmt::format("/+{}", d.explaining.size() - 4);
   return text;
 }

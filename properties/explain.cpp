@@ -111,7 +111,6 @@ Explanation explain(const Problem& given, const PropertyContext& context, const 
     }
   }
   out.diagnosis = diagnose(out.evidence, diagnose_options);
-  int64_t unexplained = 0;
   std::set<Purpose> asked;
   while (Clock::now() < end) {
     const NextRuns next = next_runs(out.evidence, out.diagnosis, problem.shape.dv);
@@ -129,13 +128,7 @@ Explanation explain(const Problem& given, const PropertyContext& context, const 
     narrowed.among = out.diagnosis.survivors;
     Diagnosis now = diagnose(out.evidence, narrowed);
     if (now.explaining.empty() && !out.diagnosis.explaining.empty()) now = diagnose(out.evidence, diagnose_options);
-    // A run of other contents refutes what explained the case. One in a finer type may be wrong in more ways than one: it
-    // is left out, and the rest stands, but is not certain.
-    if (now.explaining.empty() && !out.diagnosis.explaining.empty() && next.purpose == Purpose::finer) {
-      out.evidence.runs.back().seen.status = RunStatus::unsupported;
-      if (++unexplained >= 2) break;
-      continue;
-    }
+    // Where nothing explains this run beside the others, what explained those is refuted.
     out.diagnosis = std::move(now);
   }
   // Without a model: does the answer hang on what stands beside a row, or on where its tensors lie?
@@ -149,10 +142,6 @@ Explanation explain(const Problem& given, const PropertyContext& context, const 
       more = run(others_replaced(problem, at, static_cast<uint64_t>(draw)), Purpose::others_replaced) || more;
     }
     if (more) out.diagnosis = diagnose(out.evidence, diagnose_options);
-  }
-  if (unexplained > 0) {
-    out.diagnosis.unexplained_runs = unexplained;
-    out.diagnosis.certain = false;
   }
   return out;
 }

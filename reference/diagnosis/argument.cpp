@@ -191,7 +191,6 @@ std::string unwrapped(const Evidence& evidence, const Diagnosis& d) {
     text += "\n";
   }
   if (d.measured_scale) text += format("The scale was measured as %.6g times the given one.\n", *d.measured_scale);
-  if (d.unexplained_runs > 0) text += format("%ld further runs are not explained by it: they were left out of the evidence.\n", long(d.unexplained_runs));
   if (d.explaining.size() > 1) {
     text += "This evidence does not tell it from a kernel that\n";
     for (size_t n = 1; n < d.explaining.size(); ++n) text += "  " + in_words(d.explaining[n]) + " [" + std::string(name_of(d.explaining[n].fault.family)) + "]\n";

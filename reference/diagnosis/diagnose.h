@@ -113,7 +113,6 @@ struct Diagnosis {
   std::optional<double> measured_scale;  // factor on the scale that fits best, where one fits
   std::optional<UnequalRows> unequal;    // where such rows are all that is known
   int64_t elements = 0, rows = 0, models = 0;
-  int64_t unexplained_runs = 0;        // later runs that no model explained together with the others, left out
 
   Family top() const { return explaining.empty() ? Family::none : explaining.front().fault.family; }
   bool holds(Family f) const;  // is it in the class of the explaining ones?
