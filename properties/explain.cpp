@@ -136,6 +136,10 @@ Explanation explain(const Problem& given, const PropertyContext& context, const 
     const bool is_packed = same(packed(problem), problem);
     bool more = !is_packed && run(packed(problem), Purpose::repacked);
     const Shape& s = problem.shape;
+    if (s.b > 1) {
+      const int64_t batch[] = {out.diagnosis.contract_worst.place.b};
+      more = run(take_batches(packed(problem), batch), Purpose::others_replaced) || more;
+    }
     for (int64_t draw = 0; draw < kDraws && s.rows() > 1; ++draw) {
       const int64_t r = draw * (s.rows() - 1) / (kDraws - 1);
       const RowPlace at = out.diagnosis.outputs_right ? RowPlace{r / (s.hq * s.nq), r / s.nq % s.hq, r % s.nq} : out.diagnosis.contract_worst.place;

@@ -230,6 +230,9 @@ class List {
       add(Family::softcap_missing, "", [](Fault& f) { f.softcap = Softcap::missing; });
       add(Family::softcap_wrong, "clamped without tanh", [](Fault& f) { f.softcap = Softcap::clamped; });
       add(Family::softcap_wrong, "tanh not multiplied by the cap", [](Fault& f) { f.softcap = Softcap::not_scaled_back; });
+      add(Family::softcap_wrong, "twice", [](Fault& f) { f.softcap = Softcap::twice; });
+      add(Family::softcap_wrong, "tanh from two exponentials", [](Fault& f) { f.softcap = Softcap::two_exponentials; });
+      add(Family::softcap_wrong, "tanh as a rational function", [](Fault& f) { f.softcap = Softcap::rational; });
       add(Family::softcap_wrong, "before the scale", [](Fault& f) { f.softcap = Softcap::before_scale; });
       if (p_.bias) add(Family::softcap_wrong, "after the bias", [](Fault& f) { f.softcap = Softcap::over_bias; });
       add(Family::masked_scored_finite, "-c: the softcap is applied after the mask", [&](Fault& f) { f.masked_score = -double(p_.softcap); });
@@ -278,7 +281,10 @@ class List {
     if (p_.window.left) {
       for (int64_t n : {2, 4, 8, 16, 64}) add(Family::window_wrong, "the left end of the first of " + std::to_string(n) + " rows", [&](Fault& f) { f.sight.row_block = n; });
       for (int64_t n : std::set<int64_t>{2, 3, 4, 8, 16, 32, 64, 128, walks_.front().tile})
-        if (n > 1) add(Family::window_wrong, "the left end at a multiple of " + std::to_string(n) + " keys", [&](Fault& f) { f.sight.round_begin = n; });
+        if (n > 1) {
+          add(Family::window_wrong, "the left end at a multiple of " + std::to_string(n) + " keys", [&](Fault& f) { f.sight.round_begin = n; });
+          add(Family::window_wrong, "the left end at the next multiple of " + std::to_string(n) + " keys", [&](Fault& f) { f.sight.cut_begin = n; });
+        }
       add(Family::window_wrong, "no left end", [](Fault& f) { f.sight.no_left = true; });
       for (int64_t n : {1, -1, 2}) add(Family::window_wrong, "the left end " + by_keys(n, "further", "nearer"), [&](Fault& f) { f.sight.left_shift = n; });
     }
@@ -300,7 +306,10 @@ class List {
       add(Family::length_wrong, "not at all", [](Fault& f) { f.sight.no_length = true; });
       add(Family::length_wrong, "not at all, the position neither", [](Fault& f) { f.sight.no_length = f.sight.position_from_nk = true; });
       if (!positional) add(Family::length_wrong, "that of batch 0", [](Fault& f) { f.sight.length_of_batch_zero = true; });
-      for (int64_t n : {1, -1}) add(Family::length_wrong, by_keys(n, "further", "earlier"), [&](Fault& f) { f.sight.length_shift = n; });
+      for (int64_t n : {1, -1})
+        for (const bool moves : {false, true})
+          if (positional || !moves)
+            add(Family::length_wrong, by_keys(n, "further", "earlier") + (moves ? ", the position too" : ""), [&](Fault& f) { f.sight.length_shift = n, f.sight.position_moves = moves; });
     }
     if (p_.mask) {
       using M = Sight::Mask;
@@ -361,6 +370,8 @@ class List {
     for (const auto& [rule, what] : {std::pair{KeyRule::first_of_tile, "the first visible of each tile"}, {KeyRule::last_of_tile, "the last visible of each tile"}})
       for (const auto& [family, weight] : {std::pair{Family::key_dropped, 0.0}, {Family::key_doubled, 2.0}})
         walk(family, what, [&](Fault& f) { f.weighed_key = rule, f.weight = weight; });
+    this->walk(Family::key_dropped, "those that tie with the maximum of the tiles before", [](Fault& f) { f.weighed_key = KeyRule::tied_with_maximum_before, f.weight = 0; });
+    this->walk(Family::key_dropped, "those that tie with the key before for the maximum", [](Fault& f) { f.weighed_key = KeyRule::tied_with_key_before, f.weight = 0; });
     for (int64_t j = 0; j < std::min<int64_t>(p_.shape.nk, 64); ++j) {
       add(Family::key_dropped, "number " + std::to_string(j), [&](Fault& f) { f.weighed_key = KeyRule::key, f.key = j, f.weight = 0; });
       add(Family::key_doubled, "number " + std::to_string(j), [&](Fault& f) { f.weighed_key = KeyRule::key, f.key = j, f.weight = 2; });
@@ -439,7 +450,7 @@ class List {
     }
     const std::tuple<Family, const char*, LseRule> rules[] = {{Family::lse_without_maximum, "", LseRule::without_maximum},
         {Family::lse_base_two, "log2 instead of ln", LseRule::base_two}, {Family::lse_base_two, "m in base 2, ln l", LseRule::maximum_base_two},
-        {Family::lse_base_two, "m + log2 l", LseRule::sum_base_two}, {Family::lse_wrong, "m without ln l", LseRule::maximum_only},
+        {Family::lse_base_two, "m + log2 l", LseRule::sum_base_two}, {Family::lse_base_two, "times ln 2 though it is natural", LseRule::times_ln_two}, {Family::lse_wrong, "m without ln l", LseRule::maximum_only},
         {Family::lse_wrong, "negated", LseRule::negated}, {Family::lse_wrong, "m - ln l", LseRule::minus_log}, {Family::lse_wrong, "l itself", LseRule::of_sum_only},
         {Family::lse_wrong, "0", LseRule::zero}};
     for (const auto& [family, what, rule] : rules) add(family, what, [&](Fault& f) { f.lse = rule; });
@@ -541,6 +552,10 @@ class List {
         {Transform::kv_packed, "K and V as if packed"}, {Transform::k_by_v_strides, "K by V's strides"}, {Transform::v_by_k_strides, "V by K's strides"},
         {Transform::kv_exchanged, "K and V with heads and rows exchanged"}, {Transform::q_exchanged, "Q with heads and rows exchanged"}, {Transform::no_offsets, "without the offset"},
         {Transform::k_rows_cut_to_16_bytes, "rows of K from an address cut to 16 bytes"}, {Transform::kv_rows_cut_to_16_bytes, "rows of K and V from an address cut to 16 bytes"},
+        {Transform::k_block_of_16_repeated, "K of the block before in a last block of 16 keys that is not full"},
+        {Transform::k_block_of_32_repeated, "K of the block before in a last block of 32 keys that is not full"},
+        {Transform::k_block_of_64_repeated, "K of the block before in a last block of 64 keys that is not full"},
+        {Transform::k_block_of_128_repeated, "K of the block before in a last block of 128 keys that is not full"},
         {Transform::kv_offsets_of_15_bits, "rows of K and V by an offset that wraps at 2^15 elements"},
         {Transform::kv_offsets_of_16_bits, "rows of K and V by an offset that wraps at 2^16 elements"}};
     for (const auto& [transform, what] : strides) solves(Family::wrong_strides, what, transform);

@@ -322,7 +322,7 @@ void add_measured(const std::vector<MeasuredWeight>& weights, const std::vector<
     if (std::isfinite(w.ratio))
       for (const Walk& walk : walks) {
         const int64_t tile = w.begin / walk.tile;
-        if ((w.end - 1) / walk.tile != tile || !done.insert({tile, walk.tile, static_cast<int>(std::lround(16 * w.ratio))}).second) continue;
+        if (walk.tile == 1 || (w.end - 1) / walk.tile != tile || !done.insert({tile, walk.tile, static_cast<int>(std::lround(16 * w.ratio))}).second) continue;
         Fault f;
         f.walk = walk;
         f.family = w.ratio == 0 ? Family::tile_dropped : std::fabs(w.ratio - 2) < 0.02 ? Family::tile_doubled : Family::tile_weighed;
@@ -515,6 +515,14 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     list = candidates(evidence.runs.front().problem, possible);
     add_measured(out.weights, possible, list);
   }
+  // In some walks rounding may take the contract itself to what was seen: a model that walks so explains nothing.
+  std::vector<Walk> loose;
+  for (const Walk& walk : possible) {
+    Fault right;
+    right.walk = walk;
+    if (!out.outputs_right && hold(right, samples, false).explains) loose.push_back(walk);
+  }
+  std::erase_if(list, [&](const Fault& f) { return std::find(loose.begin(), loose.end(), f.walk) != loose.end(); });
   std::stable_sort(list.begin(), list.end(), [](const Fault& a, const Fault& b) { return a.family < b.family; });
   std::vector<Finding> explaining, nearest;
   bool excuse = false;
@@ -523,7 +531,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     ++out.models;
     Finding finding = hold(f, samples, excuse);
     // Where the outputs are right, the trace is all there is to explain.
-    if (finding.explains && finding.telling > 0 && (finding.explains_trace || !out.outputs_right)) explaining.push_back(finding);
+    if (finding.explains && finding.telling > 0 && ((finding.explains_trace && states_are_known(f)) || !out.outputs_right)) explaining.push_back(finding);
     else if (!excuse) nearest.push_back(finding);
   };
   if (!out.outputs_right || out.wrong_state)

@@ -37,7 +37,8 @@ struct Walk {
   bool operator==(const Walk&) const = default;
 };
 
-enum class Softcap : uint8_t { right, missing, over_bias, clamped, not_scaled_back, before_scale };
+// two_exponentials: tanh as (e^x - e^-x) / (e^x + e^-x) in f32; rational: as x (27 + x^2) / (27 + 9 x^2), 1 from 3 on.
+enum class Softcap : uint8_t { right, missing, over_bias, clamped, not_scaled_back, before_scale, twice, two_exponentials, rational };
 enum class BiasRule : uint8_t { right, missing, negated, twice, scaled, of_row_zero, of_head_zero, of_key_before, of_batch_zero, infinite_ignored, lowest_masks };
 
 // Which keys count as visible.
@@ -48,10 +49,12 @@ struct Sight {
   int64_t left_shift = 0, right_shift = 0;
   bool no_length = false, length_of_batch_zero = false, position_from_nk = false;
   int64_t length_shift = 0;
+  bool position_moves = false;  // with that shift
   enum class Mask : uint8_t { right, ignored, inverted, of_row_zero, of_head_zero, of_batch_zero, of_key_before, of_key_after } mask = Mask::right;
   int64_t round_end = 0;   // > 0: the end of the range moves up to a multiple of this
   int64_t cut_end = 0;     // > 0: the end moves down to a multiple of this
   int64_t round_begin = 0; // > 0: the begin moves down to a multiple of this
+  int64_t cut_begin = 0;   // > 0: the begin moves up to a multiple of this
   int64_t row_block = 0;   // > 0: the window's left edge is that of the first row of a block of so many
   int64_t causal_block = 0; // > 0: the causal edge is that of the last row of a block of so many
   bool causal_clamped = false; // rows before the first key stand at it
@@ -81,7 +84,7 @@ enum class Fold : uint8_t {
   last_sum, last_output
 };
 
-enum class KeyRule : uint8_t { none, key, first_visible, last_visible, first_of_tile, last_of_tile, before_first, after_last };
+enum class KeyRule : uint8_t { none, key, first_visible, last_visible, first_of_tile, last_of_tile, before_first, after_last, tied_with_maximum_before, tied_with_key_before };
 // Of two states; the sink is merged as one where `merges_sink` is set.
 enum class Merge : uint8_t {
   right, no_rescale, mean, sum, empty_counted, empty_nan, swapped, power, first_only, second_only, larger_only, second_twice, first_twice,
@@ -103,10 +106,12 @@ enum class Transform : uint8_t {
   f16_inputs, bf16_inputs, log2e_f16, mask_packed, bias_packed, bias_times_log2e, zero_scale_default,
   k_rows_cut_to_16_bytes, kv_rows_cut_to_16_bytes,  // a row is read from its address cut to a multiple of 16 bytes
   kv_offsets_of_15_bits, kv_offsets_of_16_bits,     // the offset of a row within its head wraps at 2^15, 2^16 elements
-  scale_of_value_width
+  scale_of_value_width,
+  // a last block of so many keys that is not full reads K of the block before
+  k_block_of_16_repeated, k_block_of_32_repeated, k_block_of_64_repeated, k_block_of_128_repeated
 };
 enum class LseRule : uint8_t {
-  right, without_maximum, base_two, maximum_base_two, sum_base_two, without_sink, maximum_only, negated, minus_log, of_sum_only, zero, of_last_tile
+  right, without_maximum, base_two, maximum_base_two, sum_base_two, without_sink, maximum_only, negated, minus_log, of_sum_only, zero, of_last_tile, times_ln_two
 };
 enum class EmptyRow : uint8_t { right, nan, mean, mean_lse, lse_zero, lse_nan, lse_infinity, lse_lowest, first_value, only_o_nan, anything };
 enum class Special : uint8_t { right, empty_tile_nan, empty_tile_in_range_nan, masked_value_leaks, padding_leaks, masked_score_leaks, nan_swallowed, value_swallowed };

@@ -12,7 +12,8 @@ namespace attest {
 namespace {
 
 constexpr int64_t kIndicatorRuns = 16;    // at most, one chunk of keys each
-constexpr int64_t kEdges = 37;             // rows, so that a causal mask has many edges
+constexpr int64_t kRows = 37, kEdges = 150; // rows of a larger problem; edges of a mask, so that they lie in more than one block
+constexpr int64_t kBeyond = 256;           // keys more than a tile or block that a model rounds to
 constexpr size_t kSeparatingRuns = 4;
 constexpr size_t kContenders = 12;
 constexpr size_t kAlternatives = 4;       // problems offered where a kernel may refuse some
@@ -223,7 +224,7 @@ NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t
   if (!has(evidence, Purpose::key_indicators) && !has(evidence, Purpose::tile_indicators)) return indicators(p, widest);
   // A first impression by a problem of the same kind that is large enough for most faults, and one in a type that hides
   // less.
-  if (!has(evidence, Purpose::larger) && p.shape.nk < 2048) return {Purpose::larger, {contents(of_keys(p, std::max<int64_t>(p.shape.nk, 1) + 2 * tile_of(p) + 7, kEdges, 5), Order::random, 4.0, 99)}};
+  if (!has(evidence, Purpose::larger) && p.shape.nk < 2048) return {Purpose::larger, {contents(of_keys(p, std::max<int64_t>(p.shape.nk, 1) + std::max<int64_t>(2 * tile_of(p), kBeyond) + 7, p.causal || p.window.left || p.window.right ? kEdges : kRows, 5), Order::random, 4.0, 99)}};
   if (!has(evidence, Purpose::finer) && p.type != DType::f32) return {Purpose::finer, {finer(p)}};
   if (diagnosis.explaining.empty()) return {};
   const auto separating = static_cast<size_t>(std::count_if(evidence.runs.begin(), evidence.runs.end(), [](const EvidenceRun& r) { return r.purpose == Purpose::separating; }));

@@ -55,8 +55,10 @@ double round_narrow(Narrow format, double x, bool truncated) {
 
 namespace {
 
-// A value known within `error`, rounded, and how far the rounding of another value within it may be from that.
+// A value known within `error`, and in f32 before, rounded; and how far the rounding of another value within that may be
+// from it.
 std::pair<double, double> narrowed(Narrow format, double value, double error, bool truncated) {
+  error += kUnit * std::fabs(value);
   const double rounded = round_narrow(format, value, truncated);
   if (!std::isfinite(rounded)) return {rounded, error};
   return {rounded, std::max(std::fabs(round_narrow(format, value - error, truncated) - rounded), std::fabs(round_narrow(format, value + error, truncated) - rounded))};
@@ -160,7 +162,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
   const bool top_left = conventions_.causal_top_left != sight.other_corner;
   const int64_t right_length = p_.key_lengths ? (*p_.key_lengths)[static_cast<size_t>(at.b)] : s.nk;
   const int64_t row = std::clamp<int64_t>(at.i + f.row_shift, 0, std::max<int64_t>(s.nq - 1, 0));
-  int64_t position = top_left ? row : row + (sight.position_from_nk ? s.nk : sight.length_of_batch_zero ? length : right_length) - s.nq;
+  int64_t position = top_left ? row : row + (sight.position_from_nk ? s.nk : sight.length_of_batch_zero || sight.position_moves ? length : right_length) - s.nq;
   if (sight.causal_clamped) position = std::max<int64_t>(position, 0);
   int64_t first = 0, last = length - 1;
   const bool windowed = p_.window.left || p_.window.right;
@@ -170,6 +172,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
   }
   if (p_.window.left && !sight.no_left && *p_.window.left < position - sight.left_shift) first = std::max<int64_t>(first, position - *p_.window.left - sight.left_shift - (sight.row_block > 0 ? row % sight.row_block : 0));
   if (p_.window.right && !sight.no_right && *p_.window.right + sight.right_shift < last - position) last = position + *p_.window.right + sight.right_shift;
+  if (sight.cut_begin > 0) first = round_up(first, sight.cut_begin);
   if (sight.round_begin > 0) first = first / sight.round_begin * sight.round_begin;
   if (sight.round_end > 0 && last >= first) last = std::min(round_up(last + 1, sight.round_end), s.nk) - 1;
   if (sight.cut_end > 0 && last >= first) last = (last + 1) / sight.cut_end * sight.cut_end - 1;
@@ -230,6 +233,18 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
         case Softcap::over_bias: t = cap * std::tanh((x + bias) / cap), bias = 0; break;
         case Softcap::clamped: t = std::clamp(x, -cap, cap); break;
         case Softcap::not_scaled_back: t = std::tanh(x / cap); break;
+        case Softcap::twice: t = cap * std::tanh(std::tanh(x / cap)); break;
+        case Softcap::two_exponentials: {
+          const double u = x / cap;
+          t = std::fabs(u) > 88.72 ? std::nan("") : cap * std::tanh(u);  // infinity over infinity
+          error += 4 * kUnit * cap * (1 + std::min(std::fabs(u), 4.0));  // what e^u - e^-u cancels
+          break;
+        }
+        case Softcap::rational: {
+          const double u = x / cap;
+          t = cap * (std::fabs(u) >= 3 ? std::copysign(1.0, u) : u * (27 + u * u) / (27 + 9 * u * u));
+          break;
+        }
         case Softcap::before_scale: t = scale * cap * std::tanh(product.value / cap); break;
       }
     }
@@ -399,6 +414,8 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
     const bool weighed = f.weighed_tile && (*f.weighed_tile == -1 ? has(last_key) : *f.weighed_tile == -2 ? has(first_key) : *f.weighed_tile == from / tile);
     if (weighed && f.weight == 0) continue;  // a tile that is left out is one that nothing sees
     ++visit;
+    const double m_before = st.m;
+    double tied = std::nan("");  // the score of the key before
     double m_new = nan_max(st.m, most), f_l = 1, f_o = 1;
     double weigh_at = m_new;
     const double right_factor = st.m == -kInfinity ? 0.0 : std::exp(alpha * (st.m - m_new));
@@ -498,7 +515,8 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
         if (const Key& k = keys_[static_cast<size_t>(j)]; k.counts) own += std::exp(alpha * (k.score - most));
       ++averaged;
     }
-    const double add_unit = (2 + std::sqrt(double(tile_last - tile_first + 1) + summed)) * kUnit;
+    const double terms = double(tile_last - tile_first + 1) + summed;
+    const double add_unit = terms > 1 ? (2 + std::sqrt(terms)) * kUnit : 0;
     for (int64_t j = from; j < to; ++j) {
       const Key& k = keys_[static_cast<size_t>(j)];
       if (!k.counts) {
@@ -520,9 +538,15 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       if (f.exp == ExpRule::wraps && argument < -126 * kLn2) p = in_f32(std::exp(argument + 256 * kLn2));
       if (!std::isfinite(p)) st.overflow = true;
       if (own > 0) p /= own;
-      const double relative = std::min(1.0, std::fabs(alpha) * k.error + kUnit * (1 + 2 * std::fabs(argument)) + (argument != 0 ? f.exp_error : 0) + 0x1p-22);
+      // exp(0) is 1.
+      const double relative = std::min(1.0, std::fabs(alpha) * k.error + (argument != 0 ? kUnit * (1 + 2 * std::fabs(argument)) + f.exp_error + 0x1p-22 : 0));
       score_error = std::max(score_error, k.error);
       double w = tile_weight;
+      // Keys that tie: with the maximum of the tiles before, or with the key before while both are the maximum.
+      if ((f.weighed_key == KeyRule::tied_with_maximum_before && k.score == m_before) ||
+          (f.weighed_key == KeyRule::tied_with_key_before && k.score == tied && k.score == weigh_at))
+        w *= f.weight;
+      tied = k.score;
       const bool left_out = f.weight == 0 && f.weighed_key != KeyRule::first_of_tile && f.weighed_key != KeyRule::last_of_tile;
       const bool named = !left_out && ((f.weighed_key == KeyRule::key && k.index == f.key) || (f.weighed_key == KeyRule::first_visible && k.index == first_key) ||
                          (f.weighed_key == KeyRule::last_visible && k.index == last_key) || (f.weighed_key == KeyRule::first_of_tile && j == tile_first) ||
@@ -577,7 +601,10 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
     st.l = double(averaged);
     st.l_error = 4 * kUnit * st.l;
   }
-  if (f.fold == Fold::tiles_added) st.l = st.seen ? 1 : 0;
+  if (f.fold == Fold::tiles_added) {
+    st.l = st.seen ? 1 : 0;
+    st.l_error = 4 * kUnit;
+  }
 }
 
 // What becomes of the final state: division, LSE, and what a row without keys gives.
@@ -591,7 +618,8 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
     if (f.output_format && f.index == 2 && f.division == Division::right) {
       // Only the result is narrow: rounded or cut to it, as exactly as the sums allow.
       e.value = round_narrow(*f.output_format, value, f.truncated);
-      e.tolerance = error + std::fabs(value) * 2 * kUnit + kFlush + 1.01 * (error > 0 ? 2 * unit_of(*f.output_format) * std::fabs(value) : 0);
+      e.tolerance = error + std::fabs(value) * 2 * kUnit + kFlush +
+                    1.01 * (error > 0 ? std::max(2 * unit_of(*f.output_format) * std::fabs(value), std::ldexp(1.0, min_subnormal_exponent(p_.type))) : 0);
     } else if (f.output_format || f.truncated) {
       e.tolerance += std::fabs(value) * unit;
     }
@@ -723,6 +751,7 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
     case LseRule::negated: lse = -lse; break;
     case LseRule::minus_log: lse = st.m - ln_l; break;
     case LseRule::of_sum_only: lse = st.l; break;
+    case LseRule::times_ln_two: lse *= kLn2; break;
     case LseRule::zero: lse = 0; break;
     case LseRule::of_last_tile: lse = st.last_m + std::log(st.last_l); break;
   }

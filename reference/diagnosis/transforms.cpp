@@ -203,6 +203,19 @@ std::optional<Problem> transformed(const Problem& p, Transform transform) {
       for (auto [to, from] : {std::pair{&out.k, &p.k}, {&out.v, &p.v}}) *to = rows_reread(*from, [&](int64_t row, int64_t head) { return head + (row - head) % wrap; });
       break;
     }
+    case Transform::k_block_of_16_repeated:
+    case Transform::k_block_of_32_repeated:
+    case Transform::k_block_of_64_repeated:
+    case Transform::k_block_of_128_repeated: {
+      const int64_t block = int64_t{16} << (static_cast<int>(transform) - static_cast<int>(Transform::k_block_of_16_repeated)), full = s.nk / block * block;
+      if (full == 0 || full == s.nk) return std::nullopt;
+      out.k = Tensor::packed(p.type, p.k.layout.extent);
+      for (int64_t b = 0; b < s.b; ++b)
+        for (int64_t g = 0; g < s.hk; ++g)
+          for (int64_t j = 0; j < s.nk; ++j)
+            for (int64_t d = 0; d < s.d; ++d) out.k.set_bits(out.k.layout.at(b, g, j, d), p.k.bits(p.k.layout.at(b, g, j < full ? j : j - block, d)));
+      break;
+    }
     case Transform::batch_zero_values:
       if (s.b < 2) return std::nullopt;
       for (int64_t b = 1; b < s.b; ++b)
