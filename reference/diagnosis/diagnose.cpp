@@ -36,6 +36,12 @@ struct Sample {
   std::vector<RowPlace> rows;  // the least right ones first
   std::vector<bool> wrong;     // which of them the contract does not explain
   double misfit = 0;           // the contract's largest
+  // What the contract gives for each row, columns and then LSE, and whether that is not what was seen.
+  struct Due {
+    double value;
+    bool wrong;
+  };
+  std::vector<std::vector<Due>> due;
   std::vector<int64_t> columns;
   std::vector<std::pair<size_t, size_t>> trace;  // of each row, [first, last) of its records
 
@@ -202,7 +208,7 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   Finding finding;
   finding.fault = fault;
   finding.explains = true;
-  int64_t free = 0;
+  int64_t free = 0, differing = 0, indifferent = 0;  // elements that the contract does not explain; of these, where the model allows the contract's value too
   bool changes_something = fault.transform == Transform::none;
   for (Sample& sample : samples) {
     const Fault f = carried_over(fault, samples.front().run->problem, sample.run->problem);
@@ -222,16 +228,20 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
       }
       const RowPlace& at = sample.rows[n];
       const RowPrediction& model = predict->row(f, at, sample.columns, sample.lse(at));
-      const auto note = [&](int64_t column, const Predicted& e, double seen) {
+      const auto note = [&](size_t element, int64_t column, const Predicted& e, double seen) {
         ++finding.elements;
         const double misfit = e.misfit(seen);
+        if (n < sample.due.size() && sample.due[n][element].wrong) {
+          ++differing;
+          indifferent += e.misfit(sample.due[n][element].value) <= kFits;
+        }
         free += sample.wrong[n] && (e.overflow || std::isinf(e.tolerance));
         finding.telling += sample.wrong[n];
         if (misfit > finding.misfit) finding.misfit = misfit, finding.worst = {sample.number, at, column, e.value, seen, misfit};
         if (misfit > kFits) finding.explains = false;
       };
-      for (size_t d = 0; d < sample.columns.size(); ++d) note(sample.columns[d], model.o[d], sample.o(at, sample.columns[d]));
-      if (const double* lse = sample.lse(at)) note(-1, model.lse, *lse);
+      for (size_t d = 0; d < sample.columns.size(); ++d) note(d, sample.columns[d], model.o[d], sample.o(at, sample.columns[d]));
+      if (const double* lse = sample.lse(at)) note(sample.columns.size(), -1, model.lse, *lse);
       if (!sample.trace.empty() && states_are_known(f)) {
         const StateMisfit states = compare_states(sample, n, model);
         if (!(states.misfit <= kFits)) finding.explains_trace = false;
@@ -241,7 +251,7 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   }
   // A model that says nothing where it counts explains nothing.
   if (2 * free > finding.telling && fault.constant == Constant::none && !says_nan(fault)) finding.overflows = true;
-  finding.vague = fault.exp_error > 0 || fault.sum_as_lse_shows || fault.empty_row == EmptyRow::anything;
+  finding.vague = 2 * indifferent > differing || fault.sum_as_lse_shows || fault.empty_row == EmptyRow::anything;
   return finding;
 }
 
@@ -469,9 +479,11 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     for (size_t n = 0; n < sample.rows.size(); ++n) {
       const RowPlace& at = sample.rows[n];
       const RowPrediction right = sample.predict->row(contract, at, sample.columns);
+      std::vector<Sample::Due>& due = sample.due.emplace_back();
       const auto note = [&](int64_t column, const Predicted& e, double seen) {
         ++out.elements;
         const double misfit = e.misfit(seen);
+        due.push_back({e.value, misfit > kFits});
         sample.misfit = std::max(sample.misfit, misfit);
         out.telling += misfit > kFits;
         if (misfit > kFits) sample.wrong[n] = true;

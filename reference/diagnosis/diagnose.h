@@ -8,7 +8,7 @@
 // A model explains if every element compared lies within `kFits` tolerances of its prediction (predict.h): O and LSE
 // of the rows taken, and the states of a trace. Models of several families that explain the same evidence are one
 // class: the evidence cannot tell them apart. Without one the answer is that none fits.
-// An answer is certain if one family alone explains, models that give no values but a bound set aside, if it explains
+// An answer is certain if one family alone explains, models that allow the contract's values as well set aside, if it explains
 // a wrong run of other contents that was made later, and if no run that came out right speaks against it.
 // What it does not do: find two faults at once, or a fault that shows only now and then.
 // Example: Diagnosis d = diagnose(evidence); puts(argument(evidence, d).c_str());
@@ -69,7 +69,7 @@ struct Finding {
   int64_t excused = 0;          // rows left out because the contract explains them
   int64_t foretold = 0;         // wrong runs of other contents, made later, that it explains
   int64_t contradicted = 0;     // runs in which it expects something wrong and nothing is
-  bool vague = false;           // a model that gives a bound, not values: it comes last, and is never certain
+  bool vague = false;           // mostly by allowing what the contract gives as well: it comes last, and is never certain
   bool overflows = false;       // mostly by predicting an overflow or anything at all, which says little
   Discrepancy worst;
 };

@@ -74,6 +74,7 @@ Problem of_keys(const Problem& p, int64_t keys, int64_t rows, uint64_t seed) {
   Shape s = p.shape;
   s.nk = keys;
   s.nq = std::max<int64_t>(p.shape.nq, rows);
+  if (rows > p.shape.nq && (s.nk - s.nq) % 2 == 0) ++s.nk;  // so that blocks of rows and of keys do not end together
   s.b = std::min<int64_t>(s.b, 3);
   Problem out = Problem::make(s, p.type);
   out.scale = p.scale;

@@ -58,7 +58,7 @@ namespace {
 // A value known within `error`, and in f32 before, rounded; and how far the rounding of another value within that may be
 // from it.
 std::pair<double, double> narrowed(Narrow format, double value, double error, bool truncated) {
-  error += kUnit * std::fabs(value);
+  if (static_cast<float>(value) != value) error += kUnit * std::fabs(value);
   const double rounded = round_narrow(format, value, truncated);
   if (!std::isfinite(rounded)) return {rounded, error};
   return {rounded, std::max(std::fabs(round_narrow(format, value - error, truncated) - rounded), std::fabs(round_narrow(format, value + error, truncated) - rounded))};
