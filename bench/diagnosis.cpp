@@ -1,16 +1,17 @@
 // diagnosis_bench: how often the diagnosis names the fault of a faulty kernel, and how small its failure becomes.
 //
-//     diagnosis_bench FAMILIES PLUGIN... [--only RE] [--shrink SECONDS] [--leave-out] [--verbose]
+//     diagnosis_bench FAMILIES PLUGIN... [--only RE] [--shrink SECONDS] [--shrink-only] [--leave-out] [--verbose]
 //
 // For every kernel of the plug-ins that fails within 2,000 cases or 10 s: the first failure is shrunk and diagnosed with
-// and without a trace; with --leave-out once more without the models of the families that are right for it. FAMILIES
+// and without a trace; with --leave-out once more each without the models of the families that are right for it. Seconds
+// are of the processor, and no diagnosis is cut short, so that the answers are the same on any machine. FAMILIES
 // maps kernels to the families that are a right answer: lines of `kernel family family ...`. The diagnosis sees the case,
 // the kernel as a callable, its outputs and its trace, never a name.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -25,16 +26,22 @@
 namespace {
 
 using namespace attest;
-using Clock = std::chrono::steady_clock;
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+// Seconds of this thread's processor: the figures do not hang on what else the machine does.
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+constexpr double kNoLimit = 1e6;  // seconds; the time is taken from the processor instead
 
 struct Options {
   std::string families;
   std::vector<std::string> plugins;
   std::string only;
   double shrink_seconds = 5;
-  bool leave_out = false, verbose = false;
+  bool leave_out = false, verbose = false, diagnose = true;
 };
 
 struct Found {
@@ -46,9 +53,9 @@ struct Found {
 std::optional<Found> first_failure(const PropertyContext& context) {
   constexpr int64_t kCases = 2000;
   constexpr double kSeconds = 10;
-  const auto start = Clock::now();
+  const double start = processor_seconds();
   int64_t cases = 0;
-  for (uint64_t index = 0; cases < kCases && since(start) < kSeconds; ++index)
+  for (uint64_t index = 0; cases < kCases && (processor_seconds() - start) < kSeconds; ++index)
     for (const Property& p : all_properties()) {
       if (!p.not_covered(context.kernel).empty()) continue;
       // Plain judging has most of the cases of a run.
@@ -108,10 +115,65 @@ std::string answer(const Diagnosis& d) {
 
 struct Totals {
   int64_t kernels = 0, passed = 0;
-  Share traced, black_box, in_class, left_out, small;
+  Share traced, black_box, in_class, left_out, small, in_time, certain;
+  int64_t wrong_and_certain = 0;
   std::vector<std::string> wrong;
   double diagnose_seconds = 0, shrink_seconds = 0;
 };
+
+constexpr double kDiagnoseSeconds = 10;
+
+// The smallest case that fails alike, found within `seconds`.
+void measure_shrinking(const Found& found, const PropertyContext& context, double seconds, Totals& totals, std::string& line) {
+  const Property* property = find_property(found.property);
+  const std::string wanted = signature(found.property, found.result);
+  const double start = processor_seconds();
+  const auto fails_alike = [&](const Problem& p) {
+    return processor_seconds() - start < seconds && signature(found.property, property->check(p, context)) == wanted;
+  };
+  const Shrunk small = shrink(found.result.problem, fails_alike, {.seconds = kNoLimit});
+  const int64_t keys = visible_keys_of(small.problem);
+  const double took = processor_seconds() - start;
+  totals.shrink_seconds += took;
+  const bool alike = signature(found.property, property->check(small.problem, context)) == wanted;
+  totals.small.count(keys <= 4 && alike);
+  if (!alike) totals.wrong.push_back(fmt::format("{}: the shrunk case does not fail alike", context.kernel.name()));
+  if (keys > 4) totals.wrong.push_back(fmt::format("{}: shrunk to {} visible keys", context.kernel.name(), keys));
+  line += fmt::format(" {:>4} keys {:>4.1f} s", keys, took);
+}
+
+void measure_diagnosis(const Found& found, const PropertyContext& context, const std::set<Family>& right, const Options& o, Totals& totals, std::string& line) {
+  for (const bool trace : {true, false}) {
+    const char* how = trace ? "traced" : "black box";
+    const double start = processor_seconds();
+    const ExplainOptions options{.property = find_property(found.property), .use_trace = trace, .seconds = kNoLimit};
+    const Explanation e = explain(found.result.problem, context, options);
+    const double took = processor_seconds() - start;
+    totals.diagnose_seconds += took;
+    totals.in_time.count(took < kDiagnoseSeconds);
+    const Diagnosis& d = e.diagnosis;
+    const bool is_right = right.contains(d.top());
+    const auto one_is_right = [&] { return std::any_of(right.begin(), right.end(), [&](Family f) { return d.holds(f); }); };
+    (trace ? totals.traced : totals.black_box).count(is_right);
+    totals.in_class.count(is_right || one_is_right());
+    totals.certain.count(is_right && d.certain);
+    const bool misled = d.certain && !is_right;
+    totals.wrong_and_certain += misled;
+    line += fmt::format("  {} {}{} {:.1f} s", how, misled ? "WRONG AND CERTAIN " : is_right ? "" : "WRONG ", answer(d), took);
+    if (!is_right) totals.wrong.push_back(fmt::format("{} ({}): {}", context.kernel.name(), how, answer(d)));
+    if (o.verbose) line += "\n" + in_words(found.result.problem) + argument(e.evidence, d);
+    if (!o.leave_out) continue;
+    ExplainOptions without = options;
+    without.without = right;
+    const Diagnosis left = explain(found.result.problem, context, without).diagnosis;
+    // A fact about bits that differ is no model of how they come about.
+    const bool of_class = left.explaining.empty() || left.unequal || d.holds(left.top());
+    totals.left_out.count(of_class);
+    totals.wrong_and_certain += left.certain && !of_class;
+    line += fmt::format("  left out: {}{}", of_class ? "" : left.certain ? "WRONG AND CERTAIN " : "WRONG ", answer(left));
+    if (!of_class) totals.wrong.push_back(fmt::format("{} ({}, left out): {}", context.kernel.name(), how, answer(left)));
+  }
+}
 
 void measure(const Kernel& kernel, const std::set<Family>& right, const Options& o, Totals& totals) {
   Judge judge;
@@ -124,33 +186,8 @@ void measure(const Kernel& kernel, const std::set<Family>& right, const Options&
     return;
   }
   std::string line = fmt::format("{:<44} {:<30} case {:<5}", kernel.name(), found->property, found->cases);
-  if (o.shrink_seconds > 0) {
-    const Property* property = find_property(found->property);
-    const std::string wanted = signature(found->property, found->result);
-    const auto start = Clock::now();
-    const Shrunk small = shrink(found->result.problem, [&](const Problem& p) { return signature(found->property, property->check(p, context)) == wanted; }, {.seconds = o.shrink_seconds});
-    const int64_t keys = visible_keys_of(small.problem);
-    totals.shrink_seconds += since(start);
-    totals.small.count(keys <= 4);
-    line += fmt::format(" {:>4} keys {:>4.1f} s", keys, since(start));
-  }
-  for (const bool trace : {true, false}) {
-    const auto start = Clock::now();
-    const Explanation e = explain(found->result.problem, context, {.use_trace = trace});
-    totals.diagnose_seconds += since(start);
-    const bool is_right = right.contains(e.diagnosis.top());
-    (trace ? totals.traced : totals.black_box).count(is_right);
-    if (!trace) totals.in_class.count(is_right || std::any_of(right.begin(), right.end(), [&](Family f) { return e.diagnosis.holds(f); }));
-    line += fmt::format("  {} {} {:.1f} s", trace ? "traced" : "black box", (is_right ? "" : "WRONG ") + answer(e.diagnosis), since(start));
-    if (!is_right) totals.wrong.push_back(fmt::format("{} ({}): {}", kernel.name(), trace ? "traced" : "black box", answer(e.diagnosis)));
-    if (o.verbose) line += "\n" + in_words(found->result.problem) + argument(e.evidence, e.diagnosis);
-    if (o.leave_out && trace) {
-      const Explanation without = explain(found->result.problem, context, {.use_trace = trace, .without = right});
-      const bool honest = without.diagnosis.explaining.empty() || !without.diagnosis.certain || e.diagnosis.holds(without.diagnosis.top());
-      totals.left_out.count(without.diagnosis.explaining.empty() || e.diagnosis.holds(without.diagnosis.top()));
-      line += fmt::format("  left out: {}{}", honest ? "" : "WRONG AND CERTAIN ", answer(without.diagnosis));
-    }
-  }
+  if (o.shrink_seconds > 0) measure_shrinking(*found, context, o.shrink_seconds, totals, line);
+  if (o.diagnose) measure_diagnosis(*found, context, right, o, totals, line);
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
@@ -166,10 +203,11 @@ int main(int argc, char** argv) try {
     else if (word == "--shrink") o.shrink_seconds = std::stod(next());
     else if (word == "--leave-out") o.leave_out = true;
     else if (word == "--verbose") o.verbose = true;
+    else if (word == "--shrink-only") o.diagnose = false;
     else if (o.families.empty()) o.families = word;
     else o.plugins.push_back(word);
   }
-  if (o.plugins.empty()) throw std::runtime_error("usage: diagnosis_bench FAMILIES PLUGIN... [--only RE] [--shrink SECONDS] [--leave-out] [--verbose]");
+  if (o.plugins.empty()) throw std::runtime_error("usage: diagnosis_bench FAMILIES PLUGIN... [--only RE] [--shrink SECONDS] [--shrink-only] [--leave-out] [--verbose]");
   const auto families = read_families(o.families);
   const std::regex only(o.only);
   Totals totals;
@@ -187,10 +225,14 @@ int main(int argc, char** argv) try {
     if (!why.empty()) fmt::print("{:<44} {}\n", name, why);
   }
   fmt::print("\n{} kernels, {} without a failure\n", totals.kernels, totals.passed);
-  fmt::print("top answer right: traced {}, black box {}; in its class {}\n", totals.traced.text(), totals.black_box.text(), totals.in_class.text());
-  if (o.leave_out) fmt::print("left out: none fits, or one of the same class: {}\n", totals.left_out.text());
-  if (o.shrink_seconds > 0) fmt::print("shrunk to at most 4 visible keys: {}, {:.1f} s in all\n", totals.small.text(), totals.shrink_seconds);
-  fmt::print("diagnosis took {:.1f} s in all\n", totals.diagnose_seconds);
+  if (o.shrink_seconds > 0) fmt::print("shrunk to at most 4 visible keys within {} s: {}, {:.1f} s in all\n", o.shrink_seconds, totals.small.text(), totals.shrink_seconds);
+  if (o.diagnose) {
+    fmt::print("top answer right: traced {}, black box {}; right and certain {}; right one in the class {}\n", totals.traced.text(), totals.black_box.text(),
+               totals.certain.text(), totals.in_class.text());
+    if (o.leave_out) fmt::print("left out: none fits, or one of the same class: {}\n", totals.left_out.text());
+    fmt::print("wrong and certain: {}\n", totals.wrong_and_certain);
+    fmt::print("diagnosed within {} s: {}, {:.1f} s in all\n", kDiagnoseSeconds, totals.in_time.text(), totals.diagnose_seconds);
+  }
   for (const std::string& w : totals.wrong) fmt::print("wrong: {}\n", w);
   return 0;
 } catch (const std::exception& e) {

@@ -32,9 +32,12 @@ Exit diagnose_case(const Options& o) {
 
   Judge judge;
   const PropertyContext context{kernel, judge, how};
-  const Explanation found = explain(c.problem, context, {.use_trace = !o.no_trace});
+  const Property* property = c.property.empty() ? nullptr : find_property(c.property);
+  if (property != nullptr && !property->not_covered(kernel).empty()) property = nullptr;
+  const Explanation found = explain(c.problem, context, {.property = property, .use_trace = !o.no_trace});
   const EvidenceRun& first = found.evidence.runs.front();
-  const Verdict verdict = judge(c.problem, first.seen, {.numerics = first.numerics, .conventions = found.evidence.conventions});
+  if (!same(first.problem, c.problem)) fmt::print("property {} makes another problem of it, which is the wrong one:\n{}", c.property, in_words(first.problem));
+  const Verdict verdict = judge(first.problem, first.seen, {.numerics = first.numerics, .conventions = found.evidence.conventions});
   fmt::print("verdict: {}{}\n\n{}", name_of(verdict.disposition), verdict.detail.empty() ? "" : ", " + verdict.detail, argument(found.evidence, found.diagnosis));
   if (first.seen.status == RunStatus::crashed || first.seen.status == RunStatus::timed_out) return Exit::crash;
   return verdict.ok() && found.diagnosis.explaining.empty() ? Exit::holds : Exit::violation;

@@ -82,7 +82,7 @@ KeptFailure keep(const Failure& failure, const FailureContext& context) {
   if (disposition != Disposition::crashed && disposition != Disposition::timed_out) {
     Judge judge;
     const PropertyContext how{context.kernel, judge, context.contract, context.exact};
-    const Explanation found = explain(failure.result.problem, how, {.seconds = kDiagnoseSeconds});
+    const Explanation found = explain(failure.result.problem, how, {.property = find_property(failure.property), .seconds = kDiagnoseSeconds});
     if (!found.evidence.runs.empty()) kept.diagnosis = argument(found.evidence, found.diagnosis);
   }
 

@@ -109,7 +109,6 @@ Exit verify_kernel(const Options& o) {
     return Exit::holds;
   }
 
-  if (!o.report.empty()) probe_folder("--report", o.report);
   ProgressLine line;
   running(fmt::format("kernel {}; again: {}", kernel.name(), command));
   const std::string folder = o.report.empty() ? "report" : o.report;

@@ -22,7 +22,7 @@ namespace {
 const fs::path kReports = fs::path(ATTEST_SOURCE_DIR) / "corpus/reports";
 
 struct Entry {
-  std::string report, place;  // a case file, or "- reason"
+  std::string report, place, mutant;  // place: a case file, or "- reason"; mutant: held to it in report_cases_test.cpp
   bool has_case() const { return !place.starts_with("-"); }
 };
 
@@ -32,8 +32,12 @@ std::vector<Entry> read_map() {
   std::string line;
   std::getline(in, line);
   while (std::getline(in, line)) {
-    const size_t tab = line.find('\t');
-    entries.push_back({line.substr(0, tab), tab == std::string::npos ? "" : line.substr(tab + 1)});
+    Entry e;
+    std::istringstream fields(line);
+    std::getline(fields, e.report, '\t');
+    std::getline(fields, e.place, '\t');
+    std::getline(fields, e.mutant);
+    entries.push_back(e);
   }
   return entries;
 }
@@ -54,6 +58,7 @@ TEST(Reports, TheMapNamesEveryReportOnce) {
     EXPECT_TRUE(std::regex_match(e.report, id)) << e.report;
     EXPECT_TRUE(seen.insert(e.report).second) << e.report << " stands there twice";
     EXPECT_TRUE(std::regex_match(e.place, e.has_case() ? file : reason)) << e.report << ": " << e.place;
+    EXPECT_EQ(e.has_case(), !e.mutant.empty()) << e.report;
   }
 }
 

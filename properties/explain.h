@@ -11,6 +11,9 @@
 namespace attest {
 
 struct ExplainOptions {
+  // The property that failed: where it ran the kernel on several problems, all of them are evidence, and the one that is
+  // wrong by itself is the case. nullptr: the problem alone.
+  const Property* property = nullptr;
   bool use_trace = true;
   double seconds = 10;            // no further run is made after that
   std::set<Family> without = {};  // models left out

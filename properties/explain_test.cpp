@@ -124,6 +124,45 @@ TEST(Explain, measures_which_tile_of_a_black_box_got_which_weight) {
   EXPECT_NEAR(e.diagnosis.weights.front().ratio, 1.0 / 3, 0.01);
 }
 
+TEST(Explain, every_problem_of_the_failing_property_is_evidence) {
+  // Wrong only where a window is given: as the second problem of causal_as_window has one, and the case has none.
+  const Kernel kernel = Kernel::from_table(mutants::find("sink_left_out_with_window")->kernel);
+  Problem p = Problem::make({.nq = 3, .nk = 9, .d = 2, .dv = 3}, DType::f32);
+  p.causal = true;
+  p.sink = {0.5f};
+  for (int64_t j = 0; j < 9; ++j)
+    for (int64_t d = 0; d < 3; ++d) p.v.set(0, 0, j, d, static_cast<double>((j * 5 + d) % 7));
+  Judge judge;
+  const PropertyContext context{kernel, judge};
+  EXPECT_TRUE(explain(p, context).diagnosis.outputs_right);
+  const Explanation e = explain(p, context, {.property = find_property("causal_as_window")});
+  EXPECT_EQ(e.diagnosis.top(), Family::sink_missing) << argument(e.evidence, e.diagnosis);
+}
+
+TEST(Explain, rows_of_equal_contents_and_unequal_bits_are_a_fact_and_not_certain) {
+  const Kernel kernel = Kernel::from_table(mutants::find("tile_depends_on_batch")->kernel);
+  Judge judge;
+  const Property& property = *find_property("other_batch");
+  const PropertyContext context{kernel, judge};
+  Problem p;
+  bool fails = false;  // the property draws the other number of batches from the problem itself
+  for (int64_t batches = 1; batches < 8 && !fails; ++batches) {
+    p = Problem::make({.b = batches, .nk = 4}, DType::f32);
+    p.choice.tile_keys = 1;
+    p.bias = Tensor::packed(DType::f32, {1, 1, 1, 4});
+    for (int64_t j = 0; j < 4; ++j) {
+      p.bias->set(0, 0, 0, j, j == 1 ? 1 : j == 2 ? -1 : 0);
+      for (int64_t b = 0; b < batches; ++b) p.v.set(b, 0, j, 0, j == 3);
+    }
+    fails = !property.check(p, context).verdict.ok();
+  }
+  ASSERT_TRUE(fails);
+  const Explanation e = explain(p, context, {.property = &property});
+  EXPECT_EQ(e.diagnosis.top(), Family::depends_on_others) << argument(e.evidence, e.diagnosis);
+  EXPECT_FALSE(e.diagnosis.certain);
+  EXPECT_NE(argument(e.evidence, e.diagnosis).find("have the same contents"), std::string::npos);
+}
+
 TEST(Explain, finds_no_fault_in_a_right_kernel) {
   const Kernel host = std::get<Kernel>(Kernel::load("host"));
   Judge judge;

@@ -23,12 +23,19 @@
 
 namespace attest {
 
+// One run that a property made.
+struct RunMade {
+  Problem problem;
+  Observation seen;
+};
+
 // What a property may use while it runs; one per thread.
 struct PropertyContext {
   const Kernel& kernel;
   Judge& judge;
   Contract contract = Contract::strict;
   bool exact = false;    // judge everything in cpp_dec_float
+  std::vector<RunMade>* runs = nullptr;  // takes every run in the order made, where someone asks (explain.h)
 };
 
 struct CaseResult {

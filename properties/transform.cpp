@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "properties/generate/choices.h"
 #include "reference/visible.h"
@@ -340,26 +339,6 @@ Problem misaligned(const Problem& p) {
   const int64_t row = p.shape.dv + (p.shape.dv % 2 == 0 ? 1 : 0);
   out.o.stride = {row * p.shape.hq * p.shape.nq, row * p.shape.nq, row, 1};
   out.o.offset = 1;
-  return out;
-}
-
-std::vector<Alignment> alignment_class(const Problem& p) {
-  std::vector<Alignment> out;
-  const auto add = [&](const Layout& l, int64_t size) {
-    Alignment a;
-    a.all = a.used = std::gcd(int64_t{16}, l.offset * size);
-    for (size_t k = 0; k < 3; ++k) {
-      const int64_t here = std::gcd(int64_t{16}, l.stride[k] * size);  // gcd(16, 0) = 16: broadcast costs nothing
-      a.all = std::min(a.all, here);
-      if (l.extent[k] > 1) a.used = std::min(a.used, here);
-    }
-    out.push_back(a);
-  };
-  add(p.q.layout, size_of(p.type));
-  add(p.k.layout, size_of(p.type));
-  add(p.v.layout, size_of(p.type));
-  add(p.o, size_of(p.type));
-  if (p.bias) add(p.bias->layout, size_of(p.bias->type));
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "reference/alignment.h"
 #include "reference/numerics.h"
 #include "reference/problem.h"
 
@@ -50,13 +51,5 @@ std::optional<Problem> shift_scores(const Problem& problem, float c);
 Problem relaid(const Problem& packed_problem, uint64_t seed, uint8_t fill);
 // The same contents at addresses and strides of element alignment only.
 Problem misaligned(const Problem& packed_problem);
-
-// Greatest power of two, at most 16, that divides the byte offsets and strides of q, k, v, o and bias: over
-// all dimensions, and over those longer than one. Kernels choose bulk copies by it.
-struct Alignment {
-  int64_t all = 16, used = 16;
-  bool operator==(const Alignment&) const = default;
-};
-std::vector<Alignment> alignment_class(const Problem& problem);
 
 }  // namespace attest

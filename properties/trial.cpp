@@ -21,7 +21,9 @@ JudgeOptions judge_options(const Problem& problem, const PropertyContext& contex
 }
 
 Observation observe(const Problem& problem, const PropertyContext& context, const RunOptions& options) {
-  return context.kernel.run(problem, options);
+  Observation seen = context.kernel.run(problem, options);
+  if (context.runs != nullptr) context.runs->push_back({problem, seen});
+  return seen;
 }
 
 Trial run_and_judge(const Problem& problem, const PropertyContext& context, const RunOptions& options) {

@@ -160,7 +160,7 @@ Family address() {
            mutant<ByteOffsetIgnored>("byte_offset_ignored", "byte_offset is ignored."),
            mutant<AddressCutTo16>("address_cut_to_16_bytes", "Rows of K are read from an address cut to a multiple of 16 bytes."),
            mutant<OffsetsWrap>("offsets_wrap_at_2_15", "Rows of K and V past 2^15 elements wrap to the start.", "J01 J03 J04 J05 J07"),
-           mutant<KeyRowsRepeated>("partial_block_repeats_keys", "A block of keys that is not full reads K of the block before.", "J12 J17")}};
+           mutant<KeyRowsRepeated>("partial_block_repeats_keys", "A block of keys that is not full reads K of the block before.", "J17")}};
 }
 
 }  // namespace attest::mutants

@@ -1,6 +1,8 @@
 #include "properties/mutants/conventions.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "properties/mutants/fault.h"
 
@@ -32,24 +34,27 @@ struct BatchDependent : Fault {
   }
 };
 
-// The sink is the first state of the only split.
+// The states of a trace as they are where the sink is the first state of the only split.
+void put_sink_first(const attest_args& args) {
+  if (args.trace == nullptr || args.sink == nullptr) return;
+  const float* sink = FaultyCall::element<float>(*args.sink);
+  double m_old = 0;
+  for (uint64_t n = 0; n < std::min(*args.trace->count, args.trace->capacity); ++n) {
+    attest_trace_record& r = args.trace->records[n];
+    const auto s = static_cast<double>(sink[r.h]);
+    if (s == Recurrence::kMinusInfinity) continue;
+    if (r.sequence == 0) m_old = s;
+    const double m = std::max(static_cast<double>(r.m), s);
+    r.l = static_cast<float>(static_cast<double>(r.l) * std::exp(static_cast<double>(r.m) - m) + std::exp(s - m));
+    r.scale = static_cast<float>(std::exp(m_old - m));
+    r.m = static_cast<float>(m);
+    m_old = m;
+  }
+}
 struct SinkFirst : Fault {
   static void forward(const attest_args& args) {
     correct(args);
-    if (args.trace == nullptr || args.sink == nullptr) return;
-    const float* sink = FaultyCall::element<float>(*args.sink);
-    double m_old = 0;
-    for (uint64_t n = 0; n < std::min(*args.trace->count, args.trace->capacity); ++n) {
-      attest_trace_record& r = args.trace->records[n];
-      const auto s = static_cast<double>(sink[r.h]);
-      if (s == Recurrence::kMinusInfinity) continue;
-      if (r.sequence == 0) m_old = s;
-      const double m = std::max(static_cast<double>(r.m), s);
-      r.l = static_cast<float>(static_cast<double>(r.l) * std::exp(static_cast<double>(r.m) - m) + std::exp(s - m));
-      r.scale = static_cast<float>(std::exp(m_old - m));
-      r.m = static_cast<float>(m);
-      m_old = m;
-    }
+    put_sink_first(args);
   }
 };
 
@@ -103,6 +108,56 @@ struct LazyRescale : Fault {
 };
 struct TileOf64 : Fault {};
 
+// All conventions at once, each where its bit is set: one kernel for every combination.
+enum : unsigned { kTopLeft = 1, kEmptyNan = 2, kEmptyPlusInfinity = 4, kLeaks = 8, kBatchDependent = 16, kSinkFirst = 32, kCombinations = 64 };
+struct Combined : Fault {
+  static inline thread_local unsigned follows = 0;
+  static bool is(unsigned convention) { return (follows & convention) != 0; }
+  static KeyRange key_range(int64_t row, int64_t rows, int64_t length, bool causal, int64_t left, int64_t right) {
+    return is(kTopLeft) ? TopLeft::key_range(row, rows, length, causal, left, right) : Recurrence::key_range(row, rows, length, causal, left, right);
+  }
+  static double normalise(double o, float l) { return is(kEmptyNan) ? EmptyRowNan::normalise(o, l) : Recurrence::normalise(o, l); }
+  static double log_sum_exp(double m, float l) { return is(kEmptyPlusInfinity) ? EmptyRowLsePlusInfinity::log_sum_exp(m, l) : Recurrence::log_sum_exp(m, l); }
+  static bool is_masked(double score) { return !is(kLeaks) && Recurrence::is_masked(score); }
+  static float weight(double score, double m) { return Recurrence::weight(score, m); }
+  static void change(FaultyCall& call) {
+    if (is(kBatchDependent)) BatchDependent::change(call);
+  }
+};
+
+template <unsigned kFollows>
+attest_status combined_forward(const attest_args* args, void* stream, char* message, size_t size) {
+  Combined::follows = kFollows;
+  const attest_status status = mutant_forward<Combined>(args, stream, message, size);
+  if (status == ATTEST_OK && Combined::is(kSinkFirst)) put_sink_first(*args);
+  return status;
+}
+template <unsigned kFollows>
+attest_status combined_merge(const attest_state* a, const attest_state* b, const attest_state* out, void* stream, char* message, size_t size) {
+  Combined::follows = kFollows;
+  return host::HostKernel<Combined>::merge(a, b, out, stream, message, size);
+}
+
+template <unsigned kFollows>
+const attest_kernel* combined() {
+  static const std::string name = "conventions_" + std::to_string(kFollows);
+  static const attest_kernel table = [] {
+    attest_kernel t = *host::host_kernel_table<Combined>("");
+    t.name = name.c_str();
+    t.forward = &combined_forward<kFollows>;
+    t.merge = &combined_merge<kFollows>;
+    t.conventions.causal_top_left = (kFollows & kTopLeft) != 0;
+    t.conventions.empty_row_o_nan = (kFollows & kEmptyNan) != 0;
+    t.conventions.empty_row_lse_inf = (kFollows & kEmptyPlusInfinity) != 0;
+    t.conventions.nonfinite_v_leaks = (kFollows & kLeaks) != 0;
+    t.conventions.batch_dependent = (kFollows & kBatchDependent) != 0;
+    t.conventions.sink_first = (kFollows & kSinkFirst) != 0;
+    if (t.conventions.sink_first) t.split_count = 0;
+    return t;
+  }();
+  return &table;
+}
+
 template <class F, class Declare>
 const attest_kernel* declared(const char* name, Declare declare) {
   attest_kernel& table = table_of<F>(name);
@@ -111,6 +166,12 @@ const attest_kernel* declared(const char* name, Declare declare) {
 }
 
 }  // namespace
+
+std::vector<const attest_kernel*> every_combination_of_conventions() {
+  return []<unsigned... kFollows>(std::integer_sequence<unsigned, kFollows...>) {
+    return std::vector<const attest_kernel*>{combined<kFollows>()...};
+  }(std::make_integer_sequence<unsigned, kCombinations>{});
+}
 
 std::vector<const attest_kernel*> correct_kernels() {
   return {declared<Nothing>("contract", [](attest_kernel&) {}),

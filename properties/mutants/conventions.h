@@ -9,5 +9,8 @@
 namespace attest::mutants {
 
 std::vector<const attest_kernel*> correct_kernels();
+// Kernels that follow and declare every subset of the conventions; conventions_5 the first and the third of
+// attest_conventions.
+std::vector<const attest_kernel*> every_combination_of_conventions();
 
 }  // namespace attest::mutants

@@ -46,6 +46,13 @@ struct BiasMinusInfinityFinite : Fault {
   }
 };
 
+// The lowest finite number stands for -inf in masks that are made elsewhere.
+struct BiasLowestMasks : Fault {
+  static void change(FaultyCall& call) {
+    if (call.args.bias != nullptr) call.map(call.bias, [](double x) { return x <= -3.4028234663852886e38 ? kMinusInfinity : x; });
+  }
+};
+
 struct MaskOfBiasIgnored : Fault {
   static void change(FaultyCall& call) {
     if (call.args.bias != nullptr) call.map(call.bias, [](double x) { return x == kMinusInfinity ? 0 : x; });
@@ -295,8 +302,9 @@ Family mask() {
            mutant<ScoredLowest>("masked_keys_scored_lowest_finite", "A masked key has the lowest finite score: a row of them is a mean.", "A02 A03"),
            mutant<Added>("mask_added_not_selected", "-1e4 is added to a masked key's score.", "F44 I06 I09"),
            mutant<BeforeSoftcap>("mask_before_softcap", "The softcap turns a masked score into -c.", "G02 G03"),
-           mutant<ValueTimesZero>("masked_value_times_zero", "A masked key's V is multiplied by the weight 0.", "I01 I03 I04 I05 I07 I08 I11 I12"),
+           mutant<ValueTimesZero>("masked_value_times_zero", "A masked key's V is multiplied by the weight 0.", "I01 I03 I04 I05 I07 I08 I11"),
            mutant<BiasMinusInfinityFinite>("bias_minus_infinity_made_finite", "A bias of -inf becomes a large finite number.", "A11"),
+           mutant<BiasLowestMasks>("bias_lowest_masks", "A bias of the lowest finite f32 masks.", "A02 A03"),
            mutant<MaskOfBiasIgnored>("bias_minus_infinity_ignored", "A bias of -inf masks nothing."),
            mutant<TopLeft>("causal_from_top_left", "Causal mask and window stand at the top left where Nq and Nk differ.", "F01 F02 F03 F04 F05 F36"),
            mutant<CausalOffBy<1>>("causal_sees_next_key", "The causal mask leaves one key too many.", "F22"),

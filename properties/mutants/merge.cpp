@@ -25,6 +25,13 @@ struct EmptyUnguarded : Fault {
   static float power(double x) { return static_cast<float>(std::exp(x)); }
   static MergeFactors merge_factors(double m_a, double m_b, double m) { return {power(m_a - m), power(m_b - m)}; }
 };
+// LSE of the states is stored where the caller's is.
+struct UnweightedWithoutLse : Fault {
+  static MergeFactors merge_factors(double m_a, double m_b, double m) {
+    if (call().args.q == nullptr || call().args.lse != nullptr) return HostSteps::merge_factors(m_a, m_b, m);
+    return Unweighted::merge_factors(m_a, m_b, m);
+  }
+};
 struct SecondDropped : Fault {
   static MergeFactors merge_factors(double m_a, double, double m) {
     if (m_a == kMinusInfinity) return {0, 1};
@@ -64,6 +71,7 @@ Family merge() {
            mutant<BaseTwo>("merge_base_two", "The factors are powers of 2 of natural logarithms.", "D03 D04 E18"),
            mutant<LogTwoETwice>("merge_log2e_twice", "The factors are taken in base e of logarithms to base 2.", "D03"),
            mutant<EmptyUnguarded>("merge_empty_state_unguarded", "A state without keys gives exp(-inf - -inf).", "A12 E01 E02 E12"),
+           mutant<UnweightedWithoutLse>("merge_without_weights_or_lse", "States are added as they are where no LSE is asked for.", "E10"),
            mutant<SecondDropped>("merge_drops_second_state", "The second state counts only where the first is empty.", "E06"),
            mutant<LargerAlone>("merge_keeps_larger_state", "Only the state of the larger maximum counts."),
            mutant<SecondTwice>("merge_counts_second_twice", "The second state counts twice."),

@@ -43,6 +43,14 @@ struct Truncated : Fault {
     return std::ldexp(std::trunc(std::ldexp(o, -exponent)), exponent);
   }
 };
+// O is divided by exp(LSE - m) with LSE = m + ln l rounded to f32 first.
+struct DividedByRoundedLse : Fault {
+  static inline thread_local double last_m = 0;
+  static double new_maximum(double m, double tile_maximum) { return last_m = Recurrence::new_maximum(m, tile_maximum); }
+  static double normalise(double o, float l) {
+    return l == 0 ? 0 : o / std::exp(static_cast<double>(static_cast<float>(Recurrence::log_sum_exp(last_m, l))) - last_m);
+  }
+};
 struct ThroughBf16 : Fault {
   static double within_type(double quotient, bool finite_sums, double largest) {
     return static_cast<double>(numbers::from_bf16(numbers::to_bf16(static_cast<float>(Recurrence::within_type(quotient, finite_sums, largest)))));
@@ -77,6 +85,7 @@ Family output() {
            mutant<ClampedFromAbove>("denominator_at_most_256", "O is divided by min(l, 256)."),
            mutant<ReciprocalInF16>("reciprocal_in_f16", "O is multiplied by 1/l in f16.", "H07"),
            mutant<ReciprocalOfTwelveBits>("reciprocal_of_twelve_bits", "O is multiplied by 1/l cut to 12 bits."),
+           mutant<DividedByRoundedLse>("divided_by_rounded_lse", "O is divided by exp(LSE - m), LSE rounded to f32.", "H08"),
            mutant<Truncated>("output_truncated", "O is cut to its type, not rounded."),
            mutant<ThroughBf16>("output_through_bf16", "O is rounded to bf16 whatever its type."),
            mutant<SumsOverflow>("output_sums_overflow", "sum P v is kept in the input type until it is divided.", "H07"),

@@ -36,6 +36,23 @@ struct TailScoredZero : Fault {
   }
 };
 
+// What lies behind the last key in a tile that is not full is multiplied by the weight 0, NaN as it may be.
+struct TailNotCleared : Fault {
+  static void forward(const attest_args& args) {
+    correct(args);
+    const FaultyCall given(args);
+    const View o = view_of(*args.o);
+    const int64_t whole = given.keys() / given.tile() * given.tile();
+    for (int64_t b = 0; b < given.batches(); ++b)
+      for (int64_t i = 0; i < given.rows(); ++i) {
+        const KeyRange keys = Recurrence::key_range(i, given.rows(), given.length(b), args.causal != 0, args.window_left, args.window_right);
+        if (keys.end <= std::max(whole, keys.begin)) continue;
+        for (int64_t h = 0; h < given.heads(); ++h)
+          for (int64_t d = 0; d < o.extent[3]; ++d) o.store(o.at(b, h, i, d), std::nan(""));
+      }
+  }
+};
+
 struct TailScoredZeroWithoutMask : TailScoredZero {
   static void change(FaultyCall& call) {
     if (call.args.causal == 0 && call.args.mask == nullptr && call.args.bias == nullptr) TailScoredZero::change(call);
@@ -117,9 +134,10 @@ Family tail() {
           {last_partial_tile_unmasked(),
            mutant<TailScoredZero>("tail_scored_zero", "The last tile is filled up with keys of score 0 and value 0.", "F17 F18 F20 F23 F38"),
            mutant<TailScoredZeroWithoutMask>("tail_scored_zero_without_mask", "The last tile is filled up with keys of score 0 where no other mask is given.", "F18 F20 G03"),
+           mutant<TailNotCleared>("tail_not_cleared", "What lies behind the last key in its tile is multiplied by 0, and is NaN.", "I12"),
            mutant<LastTileDropped<0>>("last_tile_dropped_when_full", "The last tile is dropped where the tile divides Nk.", "F33"),
            mutant<LastTileDropped<1>>("last_tile_dropped_when_one_key", "The last tile is dropped where it has one key.", "F22 J13"),
-           mutant<PartialTileDropped>("partial_tile_dropped", "A last tile that is not full is dropped."),
+           mutant<PartialTileDropped>("partial_tile_dropped", "A last tile that is not full is dropped.", "J14"),
            mutant<LastKeyDropped>("last_key_dropped", "The last key is dropped."),
            mutant<FirstKeyDropped>("first_key_dropped", "The first key is dropped."),
            mutant<SplitRemainderDropped>("split_remainder_dropped", "Keys that are left over by equal splits are dropped.", "E15"),

@@ -42,12 +42,25 @@ std::optional<Predicted> at_worst(const Evidence& evidence, const Fault& fault, 
 }
 
 bool is_a_fact(Family f) {
-  return f == Family::writes_outside || f == Family::leaves_unwritten || f == Family::changes_inputs || f == Family::does_not_run || f == Family::does_not_repeat ||
-         f == Family::depends_on_others;
+  return f == Family::writes_outside || f == Family::leaves_unwritten || f == Family::changes_inputs || f == Family::does_not_run || f == Family::does_not_repeat;
 }
 bool is_by_comparison(const Finding& f) { return f.fault.what.starts_with("right when"); }
 
-std::string fact(const Evidence& evidence, Family f) {
+std::string run_in_words(size_t n) { return n == 0 ? "the case as found" : format("run %zu", n); }
+
+std::string in_words(const UnequalRows& u) {
+  using Apart = UnequalRows::Apart;
+  const Discrepancy a{u.run_a, u.a, u.column, 0, 0, 0}, b{u.run_b, u.b, u.column, 0, 0, 0};
+  std::string text = "row " + format("[%ld,%ld,%ld]", long(u.a.b), long(u.a.h), long(u.a.i)) + " of " + run_in_words(u.run_a) + " and row " +
+                     format("[%ld,%ld,%ld]", long(u.b.b), long(u.b.h), long(u.b.i)) + " of " + run_in_words(u.run_b) + " have the same contents, K, V and masks, and " + element(a) + " = " +
+                     number(u.seen_a) + " but " + element(b) + " = " + number(u.seen_b);
+  if (u.apart == Apart::layout) text += "; the two runs differ in where their tensors lie in memory";
+  if (u.apart == Apart::others) text += "; they differ in what stands beside them";
+  return text;
+}
+
+std::string fact(const Evidence& evidence, const Diagnosis& d, Family f) {
+  if (d.unequal) return in_words(*d.unequal);
   for (const EvidenceRun& run : evidence.runs) {
     if (f == Family::writes_outside && !run.seen.overrun.empty()) return run.seen.overrun;
     if (f == Family::leaves_unwritten && !run.seen.unwritten.empty()) return run.seen.unwritten;
@@ -55,18 +68,18 @@ std::string fact(const Evidence& evidence, Family f) {
     if (f == Family::does_not_run && run.seen.status != RunStatus::ok) return run.seen.message;
   }
   if (f == Family::does_not_repeat) return "the same call twice gave different bits";
-  if (f == Family::depends_on_others) return "the worst row is right when it is run alone";
   return "";
 }
 
 std::string runs_in_words(const Evidence& evidence) {
-  int64_t keys = 0, tiles = 0, separating = 0, repeated = 0, alone = 0, larger = 0, finer = 0, repacked = 0;
+  int64_t related = 0, keys = 0, tiles = 0, separating = 0, repeated = 0, others = 0, larger = 0, finer = 0, repacked = 0;
   for (const EvidenceRun& run : evidence.runs) {
+    related += run.purpose == Purpose::related;
     keys += run.purpose == Purpose::key_indicators;
     tiles += run.purpose == Purpose::tile_indicators;
     separating += run.purpose == Purpose::separating;
     repeated += run.purpose == Purpose::repeated;
-    alone += run.purpose == Purpose::alone;
+    others += run.purpose == Purpose::others_replaced;
     larger += run.purpose == Purpose::larger;
     finer += run.purpose == Purpose::finer;
     repacked += run.purpose == Purpose::repacked;
@@ -75,6 +88,7 @@ std::string runs_in_words(const Evidence& evidence) {
   const auto add = [&](int64_t n, const char* what) {
     if (n > 0) text += format(", %ld %s", long(n), what);
   };
+  add(related, "of the other problems of the property");
   add(keys, "with V = key indicators on the same Q and K");
   add(tiles, "with V = indicators of blocks of keys on the same Q and K");
   add(separating, "with other contents");
@@ -82,7 +96,7 @@ std::string runs_in_words(const Evidence& evidence) {
   add(finer, "in f32");
   add(repacked, "with packed tensors");
   add(repeated, "repeated");
-  add(alone, "of one row alone");
+  add(others, "with everything beside one row replaced");
   return text;
 }
 
@@ -151,11 +165,17 @@ std::string unwrapped(const Evidence& evidence, const Diagnosis& d) {
   }
 
   const Finding& top = d.explaining.front();
-  text = (d.certain ? "Diagnosis: the kernel " : "Most likely: the kernel ") + in_words(top) + " [" + std::string(name_of(top.fault.family)) + "].\n";
+  if (d.unequal) {
+    text = format(d.outputs_right ? "Each output by itself is what the contract asks for; no model explains what differs between runs.\n"
+                                  : "None fits: none of %ld models explains the outputs.\n", long(d.models));
+    text += "A fact is known, though not how it comes about: the kernel " + in_words(top) + " [" + std::string(name_of(top.fault.family)) + "].\n";
+  } else {
+    text = (d.certain ? "Diagnosis: the kernel " : "Most likely: the kernel ") + in_words(top) + " [" + std::string(name_of(top.fault.family)) + "].\n";
+  }
   if (is_by_comparison(top)) {
     text += "Seen: the case is wrong, " + element(d.contract_worst) + " = " + number(d.contract_worst.seen) + " for " + number(d.contract_worst.predicted) + ", and " + top.fault.what + ".\n";
-  } else if (is_a_fact(top.fault.family)) {
-    text += "Seen: " + fact(evidence, top.fault.family) + ".\n";
+  } else if (d.unequal || is_a_fact(top.fault.family)) {
+    text += "Seen: " + fact(evidence, d, top.fault.family) + ".\n";
   } else {
     text += "Let the kernel be one that " + in_words(top) + ". ";
     if (!d.outputs_right) {
@@ -171,7 +191,6 @@ std::string unwrapped(const Evidence& evidence, const Diagnosis& d) {
     text += "\n";
   }
   if (d.measured_scale) text += format("The scale was measured as %.6g times the given one.\n", *d.measured_scale);
-  if (d.unexplained_runs > 0) text += format("%ld further runs are not explained by it: they were left out of the evidence.\n", long(d.unexplained_runs));
   if (d.explaining.size() > 1) {
     text += "This evidence does not tell it from a kernel that\n";
     for (size_t n = 1; n < d.explaining.size(); ++n) text += "  " + in_words(d.explaining[n]) + " [" + std::string(name_of(d.explaining[n].fault.family)) + "]\n";

@@ -7,6 +7,8 @@
 #include <string>
 #include <tuple>
 
+#include "reference/diagnosis/predict.h"
+
 namespace attest {
 
 namespace {
@@ -64,6 +66,15 @@ std::vector<KnownScale> known_scales(const Problem& p) {
     known.push_back({std::sqrt(d / power), "1/sqrt of the width padded to a power of two"});
   }
   return known;
+}
+
+Fault carried_over(const Fault& fault, const Problem& from, const Problem& to) {
+  Fault out = fault;
+  if (to.choice == from.choice) return out;
+  if (to.choice.tile_keys > 0) out.walk.tile = to.choice.tile_keys;
+  if (to.choice.order != TileOrder::any) out.walk.descending = to.choice.order == TileOrder::descending;
+  if (to.choice.splits > 0) out.walk.splits = to.choice.splits;
+  return out;
 }
 
 std::vector<Walk> possible_walks(const Problem& p, const std::vector<TraceRecord>& trace) {
@@ -209,10 +220,19 @@ class List {
     for (const auto& [factor, what] : {std::pair{kLn2, "2^s for e^s"}, {1 / kLn2, "log2 e applied twice"}})
       for (const LseRule lse : {LseRule::right, LseRule::base_two, LseRule::sum_base_two})
         add(Family::exponential_base, what, [&](Fault& f) { f.exponent_factor = factor, f.lse = lse; });
+    const double log2e = 1 / kLn2;
+    for (const auto& [factor, what] : {std::pair{kLn2, "2^s for e^s"}, {log2e, "log2 e applied twice"}, {round_narrow(Narrow::f16, log2e, false) / log2e, "log2 e rounded to f16"},
+                                       {round_narrow(Narrow::bf16, log2e, false) / log2e, "log2 e rounded to bf16"}}) {
+      walk(Family::exponential_base, std::string(what) + ", in weights alone", [&](Fault& f) { f.weight_factor = factor; });
+      if (std::fabs(factor - 1) < 0.1) walk(Family::exponential_base, what, [&](Fault& f) { f.exponent_factor = factor; });
+    }
     if (p_.softcap > 0) {
       add(Family::softcap_missing, "", [](Fault& f) { f.softcap = Softcap::missing; });
       add(Family::softcap_wrong, "clamped without tanh", [](Fault& f) { f.softcap = Softcap::clamped; });
       add(Family::softcap_wrong, "tanh not multiplied by the cap", [](Fault& f) { f.softcap = Softcap::not_scaled_back; });
+      add(Family::softcap_wrong, "twice", [](Fault& f) { f.softcap = Softcap::twice; });
+      add(Family::softcap_wrong, "tanh from two exponentials", [](Fault& f) { f.softcap = Softcap::two_exponentials; });
+      add(Family::softcap_wrong, "tanh as a rational function", [](Fault& f) { f.softcap = Softcap::rational; });
       add(Family::softcap_wrong, "before the scale", [](Fault& f) { f.softcap = Softcap::before_scale; });
       if (p_.bias) add(Family::softcap_wrong, "after the bias", [](Fault& f) { f.softcap = Softcap::over_bias; });
       add(Family::masked_scored_finite, "-c: the softcap is applied after the mask", [&](Fault& f) { f.masked_score = -double(p_.softcap); });
@@ -220,7 +240,7 @@ class List {
     if (p_.bias) {
       add(Family::bias_missing, "", [](Fault& f) { f.bias = BiasRule::missing; });
       const std::pair<BiasRule, const char*> rules[] = {{BiasRule::negated, "negated"}, {BiasRule::twice, "twice"}, {BiasRule::scaled, "multiplied by the scale"},
-          {BiasRule::of_row_zero, "that of row 0"}, {BiasRule::of_head_zero, "that of head 0"}, {BiasRule::of_batch_zero, "that of batch 0"}, {BiasRule::of_key_before, "that of the key before"}, {BiasRule::infinite_ignored, "-inf taken for 0"}};
+          {BiasRule::of_row_zero, "that of row 0"}, {BiasRule::of_head_zero, "that of head 0"}, {BiasRule::of_batch_zero, "that of batch 0"}, {BiasRule::of_key_before, "that of the key before"}, {BiasRule::infinite_ignored, "-inf taken for 0"}, {BiasRule::lowest_masks, "the lowest finite value taken for -inf"}};
       for (const auto& [rule, what] : rules) add(Family::bias_wrong, what, [&](Fault& f) { f.bias = rule; });
     }
     const int64_t d = p_.shape.d;
@@ -252,8 +272,8 @@ class List {
         add(Family::length_wrong, "that of batch 0", [](Fault& f) { f.sight.length_of_batch_zero = true; });
       }
     }
+    if (positional) add(p_.causal ? Family::causal_wrong : Family::window_wrong, "rows before the first key stand at it", [](Fault& f) { f.sight.causal_clamped = true; });
     if (p_.causal) {
-      add(Family::causal_wrong, "rows before the first key stand at it", [](Fault& f) { f.sight.causal_clamped = true; });
       for (int64_t n : {2, 4, 8, 16, 64}) {
         add(Family::causal_wrong, "that of the last of " + std::to_string(n) + " rows", [&](Fault& f) { f.sight.causal_block = n; });
       }
@@ -261,7 +281,10 @@ class List {
     if (p_.window.left) {
       for (int64_t n : {2, 4, 8, 16, 64}) add(Family::window_wrong, "the left end of the first of " + std::to_string(n) + " rows", [&](Fault& f) { f.sight.row_block = n; });
       for (int64_t n : std::set<int64_t>{2, 3, 4, 8, 16, 32, 64, 128, walks_.front().tile})
-        if (n > 1) add(Family::window_wrong, "the left end at a multiple of " + std::to_string(n) + " keys", [&](Fault& f) { f.sight.round_begin = n; });
+        if (n > 1) {
+          add(Family::window_wrong, "the left end at a multiple of " + std::to_string(n) + " keys", [&](Fault& f) { f.sight.round_begin = n; });
+          add(Family::window_wrong, "the left end at the next multiple of " + std::to_string(n) + " keys", [&](Fault& f) { f.sight.cut_begin = n; });
+        }
       add(Family::window_wrong, "no left end", [](Fault& f) { f.sight.no_left = true; });
       for (int64_t n : {1, -1, 2}) add(Family::window_wrong, "the left end " + by_keys(n, "further", "nearer"), [&](Fault& f) { f.sight.left_shift = n; });
     }
@@ -283,7 +306,10 @@ class List {
       add(Family::length_wrong, "not at all", [](Fault& f) { f.sight.no_length = true; });
       add(Family::length_wrong, "not at all, the position neither", [](Fault& f) { f.sight.no_length = f.sight.position_from_nk = true; });
       if (!positional) add(Family::length_wrong, "that of batch 0", [](Fault& f) { f.sight.length_of_batch_zero = true; });
-      for (int64_t n : {1, -1}) add(Family::length_wrong, by_keys(n, "further", "earlier"), [&](Fault& f) { f.sight.length_shift = n; });
+      for (int64_t n : {1, -1})
+        for (const bool moves : {false, true})
+          if (positional || !moves)
+            add(Family::length_wrong, by_keys(n, "further", "earlier") + (moves ? ", the position too" : ""), [&](Fault& f) { f.sight.length_shift = n, f.sight.position_moves = moves; });
     }
     if (p_.mask) {
       using M = Sight::Mask;
@@ -344,6 +370,8 @@ class List {
     for (const auto& [rule, what] : {std::pair{KeyRule::first_of_tile, "the first visible of each tile"}, {KeyRule::last_of_tile, "the last visible of each tile"}})
       for (const auto& [family, weight] : {std::pair{Family::key_dropped, 0.0}, {Family::key_doubled, 2.0}})
         walk(family, what, [&](Fault& f) { f.weighed_key = rule, f.weight = weight; });
+    this->walk(Family::key_dropped, "those that tie with the maximum of the tiles before", [](Fault& f) { f.weighed_key = KeyRule::tied_with_maximum_before, f.weight = 0; });
+    this->walk(Family::key_dropped, "those that tie with the key before for the maximum", [](Fault& f) { f.weighed_key = KeyRule::tied_with_key_before, f.weight = 0; });
     for (int64_t j = 0; j < std::min<int64_t>(p_.shape.nk, 64); ++j) {
       add(Family::key_dropped, "number " + std::to_string(j), [&](Fault& f) { f.weighed_key = KeyRule::key, f.key = j, f.weight = 0; });
       add(Family::key_doubled, "number " + std::to_string(j), [&](Fault& f) { f.weighed_key = KeyRule::key, f.key = j, f.weight = 2; });
@@ -391,6 +419,7 @@ class List {
 
   void end_of_row() {
     add(Family::not_divided, "", [](Fault& f) { f.division = Division::none; });
+    add(Family::divided_wrongly, "exp(LSE - m), LSE rounded first", [](Fault& f) { f.division = Division::by_rounded_lse; });
     const std::pair<Division, const char*> divisions[] = {{Division::by_count, "the number of visible keys"}, {Division::by_last_tile, "the last tile's sum"},
         {Division::by_maximum_sum, "1 + l"}, {Division::twice, "the square of l"}, {Division::sqrt, "the square root of l"}};
     for (double n : {1e-8, 1e-6, 1e-5, 1e-3}) add(Family::divided_wrongly, "l + " + decimal(n), [&](Fault& f) { f.division = Division::plus, f.number = n; });
@@ -421,7 +450,7 @@ class List {
     }
     const std::tuple<Family, const char*, LseRule> rules[] = {{Family::lse_without_maximum, "", LseRule::without_maximum},
         {Family::lse_base_two, "log2 instead of ln", LseRule::base_two}, {Family::lse_base_two, "m in base 2, ln l", LseRule::maximum_base_two},
-        {Family::lse_base_two, "m + log2 l", LseRule::sum_base_two}, {Family::lse_wrong, "m without ln l", LseRule::maximum_only},
+        {Family::lse_base_two, "m + log2 l", LseRule::sum_base_two}, {Family::lse_base_two, "times ln 2 though it is natural", LseRule::times_ln_two}, {Family::lse_wrong, "m without ln l", LseRule::maximum_only},
         {Family::lse_wrong, "negated", LseRule::negated}, {Family::lse_wrong, "m - ln l", LseRule::minus_log}, {Family::lse_wrong, "l itself", LseRule::of_sum_only},
         {Family::lse_wrong, "0", LseRule::zero}};
     for (const auto& [family, what, rule] : rules) add(family, what, [&](Fault& f) { f.lse = rule; });
@@ -431,6 +460,7 @@ class List {
         {Family::empty_row_filled, "the first value", EmptyRow::first_value}, {Family::empty_row_filled, "", EmptyRow::anything}, {Family::empty_row_lse, "0", EmptyRow::lse_zero}, {Family::empty_row_lse, "NaN", EmptyRow::lse_nan},
         {Family::empty_row_lse, "+inf", EmptyRow::lse_infinity}, {Family::empty_row_lse, "a finite number", EmptyRow::lse_lowest}};
     for (const auto& [family, what, rule] : empties) add(family, what, [&](Fault& f) { f.empty_row = rule; });
+    walk(Family::masked_value_leaks, "of what lies behind the last key in its tile, which is NaN", [](Fault& f) { f.special = Special::padding_leaks; });
     if (non_finite(p_.v)) {
       walk(Family::masked_value_leaks, "", [](Fault& f) { f.special = Special::masked_value_leaks; });
       add(Family::value_swallowed, "", [](Fault& f) { f.special = Special::value_swallowed; });
@@ -481,6 +511,7 @@ class List {
       walk(Family::exponential_cut, "at least " + decimal(n), [&](Fault& f) { f.exp = ExpRule::floor, f.number = n; });
       walk(Family::exponential_cut, "at least " + decimal(n) + ", for masked keys too", [&](Fault& f) { f.exp = ExpRule::floor_masked_too, f.number = n; });
     }
+    walk(Family::exponential_cut, "2^x wraps below 2^-126", [&](Fault& f) { f.exp = ExpRule::wraps; });
     for (double n : {-8.0, -10.0, -16.0, -20.0, -32.0}) walk(Family::exponential_cut, "0 below " + decimal(n), [&](Fault& f) { f.exp = ExpRule::flushed_below, f.number = n; });
     for (double n : {0x1p-16, 0x1p-12, 0x1p-10, 0x1p-8})
       for (const double sign : {1.0, -1.0}) walk(Family::exponential_imprecise, "by " + decimal(sign * n), [&](Fault& f) { f.exp = ExpRule::biased, f.number = sign * n; });
@@ -504,6 +535,7 @@ class List {
     solves(Family::scale_wrong, "rounded to bf16", Transform::scale_bf16);
     solves(Family::scale_wrong, "rounded to f16", Transform::scale_f16);
     solves(Family::scale_wrong, "0 taken for the default", Transform::zero_scale_default);
+    solves(Family::scale_wrong, "1/sqrt(Dv) whatever scale is given", Transform::scale_of_value_width);
     solves(Family::exponential_base, "log2 e rounded to f16", Transform::log2e_f16);
     solves(Family::bias_wrong, "rounded to bf16", Transform::bias_bf16);
     solves(Family::bias_wrong, "without log2 e", Transform::bias_times_log2e);
@@ -518,7 +550,14 @@ class List {
     solves(Family::wrong_batch, "V of batch 0", Transform::batch_zero_values);
     const std::pair<Transform, const char*> strides[] = {{Transform::q_packed, "Q as if packed"}, {Transform::k_packed, "K as if packed"}, {Transform::v_packed, "V as if packed"},
         {Transform::kv_packed, "K and V as if packed"}, {Transform::k_by_v_strides, "K by V's strides"}, {Transform::v_by_k_strides, "V by K's strides"},
-        {Transform::kv_exchanged, "K and V with heads and rows exchanged"}, {Transform::q_exchanged, "Q with heads and rows exchanged"}, {Transform::no_offsets, "without the offset"}};
+        {Transform::kv_exchanged, "K and V with heads and rows exchanged"}, {Transform::q_exchanged, "Q with heads and rows exchanged"}, {Transform::no_offsets, "without the offset"},
+        {Transform::k_rows_cut_to_16_bytes, "rows of K from an address cut to 16 bytes"}, {Transform::kv_rows_cut_to_16_bytes, "rows of K and V from an address cut to 16 bytes"},
+        {Transform::k_block_of_16_repeated, "K of the block before in a last block of 16 keys that is not full"},
+        {Transform::k_block_of_32_repeated, "K of the block before in a last block of 32 keys that is not full"},
+        {Transform::k_block_of_64_repeated, "K of the block before in a last block of 64 keys that is not full"},
+        {Transform::k_block_of_128_repeated, "K of the block before in a last block of 128 keys that is not full"},
+        {Transform::kv_offsets_of_15_bits, "rows of K and V by an offset that wraps at 2^15 elements"},
+        {Transform::kv_offsets_of_16_bits, "rows of K and V by an offset that wraps at 2^16 elements"}};
     for (const auto& [transform, what] : strides) solves(Family::wrong_strides, what, transform);
     const std::pair<Narrow, const char*> narrow[] = {{Narrow::bf16, "bf16"}, {Narrow::f16, "f16"}, {Narrow::e4m3, "e4m3"}, {Narrow::tf32, "tf32"}};
     for (const auto& [format, what] : narrow)
@@ -526,13 +565,28 @@ class List {
         const std::string how = std::string(what) + (cut ? ", cut" : "");
         for (const bool both : {false, true})
           walk(Family::weights_in_low_precision, how + (both ? ", in l too" : ""), [&](Fault& f) { f.weight_format = format, f.truncated = cut, f.narrow_sum_of_weights = both; });
+        for (const auto& [each, which] : {std::pair{0, "the dot product"}, {1, "dot product and score"}, {2, "the score"}})
+          add(Family::scores_in_low_precision, std::string(which) + " in " + how, [&](Fault& f) { f.score_format = format, f.truncated = cut, f.index = each; });
         for (int64_t each : {0, 1}) {
-          add(Family::scores_in_low_precision, how + (each ? ", the final score too" : ""), [&](Fault& f) { f.score_format = format, f.truncated = cut, f.index = each; });
           if (format == Narrow::e4m3) continue;
           if (each == 0) walk(Family::sum_in_low_precision, how, [&](Fault& f) { f.sum_format = format, f.truncated = cut; });
           walk(Family::output_in_low_precision, how + (each ? ", each term" : ""), [&](Fault& f) { f.output_format = format, f.truncated = cut, f.index = each; });
         }
       }
+    for (const bool saturates : {false, true})
+      add(Family::output_in_low_precision, std::string("sums beyond the input type's range are ") + (saturates ? "its largest number" : "infinite"), [&](Fault& f) {
+        f.sums_in_input_type = true;
+        f.saturates = saturates;
+      });
+    for (double most : {8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0})
+      walk(Family::sum_in_low_precision, "what one tile adds is at most " + decimal(most), [&](Fault& f) { f.largest_tile_sum = most; });
+    // P times 2^8 in e4m3 ends at 448; it gets there where the maximum lags.
+    for (double lag : {kLn2, 2 * kLn2, 4 * kLn2, 8 * kLn2})
+      walk(Family::weights_in_low_precision, "at most 448 / 256, the maximum lagging by " + decimal(lag), [&](Fault& f) {
+        f.largest_weight = 448.0 / 256;
+        f.fold = Fold::lazy_known;
+        f.number = lag;
+      });
     for (double e : {0x1p-12, 0x1p-8, 0x1p-5}) add(Family::sum_in_low_precision, "off by up to " + decimal(e) + ", as LSE shows", [&](Fault& f) { f.sum_as_lse_shows = true, f.number = e; });
     for (double e : {0x1p-18, 0x1p-14, 0x1p-11, 0x1p-8, 0x1p-6}) add(Family::exponential_imprecise, "up to " + decimal(e), [&](Fault& f) { f.exp_error = e; });
   }

@@ -18,6 +18,9 @@ std::vector<Walk> possible_walks(const Problem& problem, const std::vector<Trace
 // Every fault with one walk; those for which the walk does not matter only with the first.
 std::vector<Fault> candidates(const Problem& problem, const std::vector<Walk>& walks);
 
+// The same fault on another problem, which may ask for another walk.
+Fault carried_over(const Fault& fault, const Problem& from, const Problem& to);
+
 // Explanations of a measured factor on the scale: "1/d for 1/sqrt(d)".
 struct KnownScale {
   double factor;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "reference/diagnosis/candidates.h"
+#include "reference/diagnosis/equal_rows.h"
 #include "reference/diagnosis/transforms.h"
 
 namespace attest {
@@ -14,7 +15,7 @@ namespace attest {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kWorkPerRun = 2e7;  // multiplications spent on finding out which rows to look at
+constexpr double kWorkOnCase = 2e7, kWorkPerRun = 4e6;  // multiplications spent on finding out which rows to look at
 constexpr size_t kWrongRows = 10, kOtherRows = 8;
 constexpr size_t kIndicatorRows = 5, kIndicatorRightRows = 2;
 constexpr double kHeavy = 40;  // tolerances that a weight must have to be measured
@@ -35,6 +36,12 @@ struct Sample {
   std::vector<RowPlace> rows;  // the least right ones first
   std::vector<bool> wrong;     // which of them the contract does not explain
   double misfit = 0;           // the contract's largest
+  // What the contract gives for each row, columns and then LSE, and whether that is not what was seen.
+  struct Due {
+    double value;
+    bool wrong;
+  };
+  std::vector<std::vector<Due>> due;
   std::vector<int64_t> columns;
   std::vector<std::pair<size_t, size_t>> trace;  // of each row, [first, last) of its records
 
@@ -100,7 +107,7 @@ Sample sample_of(const EvidenceRun& run, size_t number, const Conventions& conve
     return sample;
   }
   const double work = double(s.nk) * double(s.d + 4 * s.dv) + 1;
-  const auto rows = std::clamp<int64_t>(static_cast<int64_t>(kWorkPerRun / work), 1, s.rows());
+  const auto rows = std::clamp<int64_t>(static_cast<int64_t>((number == 0 ? kWorkOnCase : kWorkPerRun) / work), 1, s.rows());
   Fault contract;
   contract.walk = first_walk(run, use_trace);
 
@@ -201,10 +208,10 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   Finding finding;
   finding.fault = fault;
   finding.explains = true;
-  int64_t free = 0;
+  int64_t free = 0, differing = 0, indifferent = 0;  // elements that the contract does not explain; of these, where the model allows the contract's value too
   bool changes_something = fault.transform == Transform::none;
   for (Sample& sample : samples) {
-    const Fault& f = fault;
+    const Fault f = carried_over(fault, samples.front().run->problem, sample.run->problem);
     Predictor* predict = sample.predictor(f.transform);
     changes_something = changes_something || predict != nullptr;
     if (predict == nullptr) {
@@ -221,16 +228,20 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
       }
       const RowPlace& at = sample.rows[n];
       const RowPrediction& model = predict->row(f, at, sample.columns, sample.lse(at));
-      const auto note = [&](int64_t column, const Predicted& e, double seen) {
+      const auto note = [&](size_t element, int64_t column, const Predicted& e, double seen) {
         ++finding.elements;
         const double misfit = e.misfit(seen);
+        if (n < sample.due.size() && sample.due[n][element].wrong) {
+          ++differing;
+          indifferent += e.misfit(sample.due[n][element].value) <= kFits;
+        }
         free += sample.wrong[n] && (e.overflow || std::isinf(e.tolerance));
         finding.telling += sample.wrong[n];
         if (misfit > finding.misfit) finding.misfit = misfit, finding.worst = {sample.number, at, column, e.value, seen, misfit};
         if (misfit > kFits) finding.explains = false;
       };
-      for (size_t d = 0; d < sample.columns.size(); ++d) note(sample.columns[d], model.o[d], sample.o(at, sample.columns[d]));
-      if (const double* lse = sample.lse(at)) note(-1, model.lse, *lse);
+      for (size_t d = 0; d < sample.columns.size(); ++d) note(d, sample.columns[d], model.o[d], sample.o(at, sample.columns[d]));
+      if (const double* lse = sample.lse(at)) note(sample.columns.size(), -1, model.lse, *lse);
       if (!sample.trace.empty() && states_are_known(f)) {
         const StateMisfit states = compare_states(sample, n, model);
         if (!(states.misfit <= kFits)) finding.explains_trace = false;
@@ -240,8 +251,27 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   }
   // A model that says nothing where it counts explains nothing.
   if (2 * free > finding.telling && fault.constant == Constant::none && !says_nan(fault)) finding.overflows = true;
-  if (fault.empty_row == EmptyRow::anything) finding.overflows = true;
+  finding.vague = 2 * indifferent > differing || fault.sum_as_lse_shows || fault.empty_row == EmptyRow::anything;
   return finding;
+}
+
+// Runs of other contents, geometry or type, where a fault need not show.
+bool may_be_right(Purpose p) { return p == Purpose::related || p == Purpose::larger || p == Purpose::finer || p == Purpose::separating; }
+// Of these the models that explained the case said beforehand what they would give.
+bool is_a_test(Purpose p) { return p == Purpose::larger || p == Purpose::separating; }
+
+// Does the model say that a run is right, as it is?
+bool expects_right(const Fault& on_case, const Problem& found, Sample& sample) {
+  const Fault fault = carried_over(on_case, found, sample.run->problem);
+  Predictor* predict = sample.predictor(fault.transform);
+  if (predict == nullptr) return true;
+  for (const RowPlace& at : sample.rows) {
+    const RowPrediction& model = predict->row(fault, at, sample.columns, sample.lse(at));
+    for (size_t d = 0; d < sample.columns.size(); ++d)
+      if (!(model.o[d].misfit(sample.o(at, sample.columns[d])) <= kFits)) return false;
+    if (const double* lse = sample.lse(at); lse != nullptr && !(model.lse.misfit(*lse) <= kFits)) return false;
+  }
+  return true;
 }
 
 // Weights of single keys, from the runs with key indicators.
@@ -302,7 +332,7 @@ void add_measured(const std::vector<MeasuredWeight>& weights, const std::vector<
     if (std::isfinite(w.ratio))
       for (const Walk& walk : walks) {
         const int64_t tile = w.begin / walk.tile;
-        if ((w.end - 1) / walk.tile != tile || !done.insert({tile, walk.tile, static_cast<int>(std::lround(16 * w.ratio))}).second) continue;
+        if (walk.tile == 1 || (w.end - 1) / walk.tile != tile || !done.insert({tile, walk.tile, static_cast<int>(std::lround(16 * w.ratio))}).second) continue;
         Fault f;
         f.walk = walk;
         f.family = w.ratio == 0 ? Family::tile_dropped : std::fabs(w.ratio - 2) < 0.02 ? Family::tile_doubled : Family::tile_weighed;
@@ -420,17 +450,17 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     fact.explains = true;
     out.explaining.push_back(fact);
   }
-  std::vector<Sample> samples;
+  std::vector<Sample> samples, all_right;
   std::vector<Walk> walks;
   for (size_t n = 0; n < evidence.runs.size(); ++n) {
     const EvidenceRun& run = evidence.runs[n];
     walks.push_back(first_walk(run, options.use_trace));
-    if (run.purpose == Purpose::repeated || run.purpose == Purpose::alone || run.purpose == Purpose::repacked || run.seen.status != RunStatus::ok) continue;
+    if (run.purpose == Purpose::repeated || run.purpose == Purpose::others_replaced || run.purpose == Purpose::repacked || run.seen.status != RunStatus::ok) continue;
     const bool indicators = run.purpose == Purpose::key_indicators || run.purpose == Purpose::tile_indicators;
     samples.push_back(sample_of(run, n, evidence.conventions, options.use_trace, indicators && !samples.empty() ? &samples.front() : nullptr));
-    // A fault that does not show in another geometry or type is no evidence against a model of it.
-    const bool other_kind = run.purpose == Purpose::larger || run.purpose == Purpose::finer;
-    if (other_kind && std::none_of(samples.back().wrong.begin(), samples.back().wrong.end(), [](bool w) { return w; })) {
+    // A fault that does not show elsewhere is no proof against a model of it, only a hint.
+    if (may_be_right(run.purpose) && std::none_of(samples.back().wrong.begin(), samples.back().wrong.end(), [](bool w) { return w; })) {
+      all_right.push_back(std::move(samples.back()));
       samples.pop_back();
       continue;
     }
@@ -449,9 +479,11 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     for (size_t n = 0; n < sample.rows.size(); ++n) {
       const RowPlace& at = sample.rows[n];
       const RowPrediction right = sample.predict->row(contract, at, sample.columns);
+      std::vector<Sample::Due>& due = sample.due.emplace_back();
       const auto note = [&](int64_t column, const Predicted& e, double seen) {
         ++out.elements;
         const double misfit = e.misfit(seen);
+        due.push_back({e.value, misfit > kFits});
         sample.misfit = std::max(sample.misfit, misfit);
         out.telling += misfit > kFits;
         if (misfit > kFits) sample.wrong[n] = true;
@@ -459,9 +491,10 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
       };
       for (size_t d = 0; d < sample.columns.size(); ++d) note(sample.columns[d], right.o[d], sample.o(at, sample.columns[d]));
       if (const double* lse = sample.lse(at)) note(-1, right.lse, *lse);
-      if (!sample.trace.empty() && !out.wrong_state) {
+      if (!sample.trace.empty()) {
         const StateMisfit states = compare_states(sample, n, right);
-        if (!(states.misfit <= kFits)) {
+        if (!(states.misfit <= kFits)) sample.wrong[n] = true;
+        if (!(states.misfit <= kFits) && !out.wrong_state) {
           WrongState w;
           w.place = at;
           if (states.record < sample.trace[n].second) w.record = sample.run->seen.trace[states.record];
@@ -484,7 +517,6 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     out.certain = true;
     return out;
   }
-  // Runs of one row alone that are right where the whole is wrong.
   measure_weights(samples, walks, out.weights);
 
   // The run with the most keys tells most about how the kernel walks.
@@ -495,6 +527,14 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     list = candidates(evidence.runs.front().problem, possible);
     add_measured(out.weights, possible, list);
   }
+  // In some walks rounding may take the contract itself to what was seen: a model that walks so explains nothing.
+  std::vector<Walk> loose;
+  for (const Walk& walk : possible) {
+    Fault right;
+    right.walk = walk;
+    if (!out.outputs_right && hold(right, samples, false).explains) loose.push_back(walk);
+  }
+  std::erase_if(list, [&](const Fault& f) { return std::find(loose.begin(), loose.end(), f.walk) != loose.end(); });
   std::stable_sort(list.begin(), list.end(), [](const Fault& a, const Fault& b) { return a.family < b.family; });
   std::vector<Finding> explaining, nearest;
   bool excuse = false;
@@ -502,7 +542,8 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     if (options.without.contains(f.family)) return;
     ++out.models;
     Finding finding = hold(f, samples, excuse);
-    if (finding.explains && finding.telling > 0 && (finding.explains_trace || !out.wrong_state)) explaining.push_back(finding);
+    // Where the outputs are right, the trace is all there is to explain.
+    if (finding.explains && finding.telling > 0 && ((finding.explains_trace && states_are_known(f)) || !out.outputs_right)) explaining.push_back(finding);
     else if (!excuse) nearest.push_back(finding);
   };
   if (!out.outputs_right || out.wrong_state)
@@ -524,9 +565,14 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   for (const Finding& f : explaining)
     if (f.fault.family == Family::scale_wrong) out.measured_scale = f.fault.scale_factor;
 
-  // A model that explains the trace as well comes first; then fewer fitted numbers; then the order of the families.
+  for (Finding& f : explaining) {
+    for (Sample& sample : all_right) f.contradicted += !expects_right(f.fault, samples.front().run->problem, sample);
+    for (const Sample& sample : samples) f.foretold += is_a_test(sample.run->purpose) && sample.misfit > kFits;
+  }
+  // A model that explains the trace as well comes first; then what explains why other runs are right; then fewer fitted
+  // numbers; then the order of the families.
   std::stable_sort(explaining.begin(), explaining.end(), [](const Finding& a, const Finding& b) {
-    const auto rank = [](const Finding& f) { return std::tuple(!f.explains_trace, f.overflows, f.fault.free_numbers, f.fault.family); };
+    const auto rank = [](const Finding& f) { return std::tuple(!f.explains_trace, f.overflows, f.vague, f.contradicted, f.fault.free_numbers, f.fault.family); };
     return rank(a) < rank(b);
   });
   const auto one_of_each = [](std::vector<Finding>& all) {
@@ -551,24 +597,34 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   if (nearest.size() > 5) nearest.resize(5);
   out.rejected = std::move(nearest);
 
-  // The same contents packed, or one row alone, are right where the case is wrong.
-  for (const auto& [purpose, family] : {std::pair{Purpose::repacked, Family::wrong_strides}, {Purpose::alone, Family::depends_on_others}}) {
-    if (!out.explaining.empty() || out.outputs_right || options.without.contains(family)) continue;
+  // Rows of equal contents and unequal bits: a fact, though not how it comes about.
+  if (out.explaining.empty())
+    if (const auto unequal = unequal_rows(evidence)) {
+      const Family family = unequal->apart == UnequalRows::Apart::layout ? Family::wrong_strides : unequal->apart == UnequalRows::Apart::nothing ? Family::does_not_repeat : Family::depends_on_others;
+      if (!options.without.contains(family)) {
+        Finding f;
+        f.fault.family = family;
+        f.explains = true;
+        out.unequal = *unequal;
+        out.explaining.push_back(f);
+      }
+    }
+  // The same contents are right in packed tensors where the case is wrong: a hint.
+  if (out.explaining.empty() && !out.outputs_right && !options.without.contains(Family::wrong_strides))
     for (size_t n = 0; n < evidence.runs.size(); ++n) {
-      if (evidence.runs[n].purpose != purpose || evidence.runs[n].seen.status != RunStatus::ok) continue;
+      if (evidence.runs[n].purpose != Purpose::repacked || evidence.runs[n].seen.status != RunStatus::ok) continue;
       const Sample other = sample_of(evidence.runs[n], n, evidence.conventions, options.use_trace);
       if (other.rows.empty() || !(other.misfit < std::min(kFits, samples.front().misfit / 4))) continue;
-      Finding f;
-      f.fault.family = family;
-      f.fault.what = purpose == Purpose::repacked ? "right when the tensors are packed" : "right when the row is alone";
-      f.explains = true;
-      out.explaining.push_back(f);
+      Finding hint;
+      hint.fault.family = Family::wrong_strides;
+      hint.fault.what = "right when the tensors are packed";
+      hint.explains = true;
+      out.explaining.push_back(hint);
       break;
     }
-  }
-  // That a row is right alone, or packed, is a hint and no model.
-  const bool by_comparison = !out.explaining.empty() && (out.top() == Family::depends_on_others || (out.top() == Family::wrong_strides && out.explaining.front().elements == 0));
-  out.certain = !by_comparison && out.explaining.size() == 1 && out.telling >= 2 + 2 * out.explaining.front().fault.free_numbers;
+  const Finding* top = out.explaining.empty() ? nullptr : &out.explaining.front();
+  const auto specific = std::count_if(out.explaining.begin(), out.explaining.end(), [](const Finding& f) { return !f.vague; });
+  out.certain = top != nullptr && !top->vague && specific == 1 && top->foretold > 0 && top->contradicted == 0 && top->excused == 0 && top->explains_trace && out.telling >= 2 + 2 * top->fault.free_numbers;
   return out;
 }
 

@@ -8,6 +8,8 @@
 // A model explains if every element compared lies within `kFits` tolerances of its prediction (predict.h): O and LSE
 // of the rows taken, and the states of a trace. Models of several families that explain the same evidence are one
 // class: the evidence cannot tell them apart. Without one the answer is that none fits.
+// An answer is certain if one family alone explains, models that allow the contract's values as well set aside, if it explains
+// a wrong run of other contents that was made later, and if no run that came out right speaks against it.
 // What it does not do: find two faults at once, or a fault that shows only now and then.
 // Example: Diagnosis d = diagnose(evidence); puts(argument(evidence, d).c_str());
 #pragma once
@@ -28,11 +30,13 @@ namespace attest {
 inline constexpr double kFits = 1.5;
 
 enum class Purpose : uint8_t {
-  found, repeated, key_indicators, tile_indicators, separating,
+  found,
+  related,  // another problem on which the failing property ran the kernel
+  repeated, key_indicators, tile_indicators, separating,
   larger,   // more keys and rows, other contents; where the contract explains it, the fault needs what it lacks
   finer,    // the same contents in f32, likewise
   repacked, // the same contents in packed tensors
-  alone     // the worst row without the others
+  others_replaced  // the worst row beside other rows, heads and batches
 };
 
 struct EvidenceRun {
@@ -63,6 +67,9 @@ struct Finding {
   int64_t elements = 0;         // compared
   int64_t telling = 0;          // of rows that the contract does not explain
   int64_t excused = 0;          // rows left out because the contract explains them
+  int64_t foretold = 0;         // wrong runs of other contents, made later, that it explains
+  int64_t contradicted = 0;     // runs in which it expects something wrong and nothing is
+  bool vague = false;           // mostly by allowing what the contract gives as well: it comes last, and is never certain
   bool overflows = false;       // mostly by predicting an overflow or anything at all, which says little
   Discrepancy worst;
 };
@@ -82,6 +89,16 @@ struct MeasuredWeight {
   double ratio = 1;            // to the median of the row; infinite: keys that are masked
 };
 
+// Two rows of equal contents and unequal bits (equal_rows.h).
+struct UnequalRows {
+  size_t run_a = 0, run_b = 0;  // indices into Evidence::runs
+  RowPlace a, b;
+  int64_t column = 0;           // -1: LSE
+  double seen_a = 0, seen_b = 0;
+  // What the two runs differ in: nothing; where their tensors lie in memory; contents or number of other rows.
+  enum class Apart : uint8_t { nothing, layout, others } apart = Apart::others;
+};
+
 struct Diagnosis {
   bool outputs_right = false;          // the contract itself explains everything
   std::vector<Finding> explaining;     // the likeliest first, one of each family
@@ -94,8 +111,8 @@ struct Diagnosis {
   std::optional<WrongState> wrong_state;
   std::vector<MeasuredWeight> weights;
   std::optional<double> measured_scale;  // factor on the scale that fits best, where one fits
+  std::optional<UnequalRows> unequal;    // where such rows are all that is known
   int64_t elements = 0, rows = 0, models = 0;
-  int64_t unexplained_runs = 0;        // later runs that no model explained together with the others, left out
 
   Family top() const { return explaining.empty() ? Family::none : explaining.front().fault.family; }
   bool holds(Family f) const;  // is it in the class of the explaining ones?
@@ -113,6 +130,7 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options = {}
 struct NextRuns {
   Purpose purpose = Purpose::found;
   std::vector<Problem> problems;
+  bool first_only = false;  // the problems are alternatives, the most telling first: one of them is enough
 };
 // Runs that would tell more; empty where none would. `widest`: the largest Dv worth trying.
 NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t widest);

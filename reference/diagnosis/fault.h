@@ -37,8 +37,9 @@ struct Walk {
   bool operator==(const Walk&) const = default;
 };
 
-enum class Softcap : uint8_t { right, missing, over_bias, clamped, not_scaled_back, before_scale };
-enum class BiasRule : uint8_t { right, missing, negated, twice, scaled, of_row_zero, of_head_zero, of_key_before, of_batch_zero, infinite_ignored };
+// two_exponentials: tanh as (e^x - e^-x) / (e^x + e^-x) in f32; rational: as x (27 + x^2) / (27 + 9 x^2), 1 from 3 on.
+enum class Softcap : uint8_t { right, missing, over_bias, clamped, not_scaled_back, before_scale, twice, two_exponentials, rational };
+enum class BiasRule : uint8_t { right, missing, negated, twice, scaled, of_row_zero, of_head_zero, of_key_before, of_batch_zero, infinite_ignored, lowest_masks };
 
 // Which keys count as visible.
 struct Sight {
@@ -48,10 +49,12 @@ struct Sight {
   int64_t left_shift = 0, right_shift = 0;
   bool no_length = false, length_of_batch_zero = false, position_from_nk = false;
   int64_t length_shift = 0;
+  bool position_moves = false;  // with that shift
   enum class Mask : uint8_t { right, ignored, inverted, of_row_zero, of_head_zero, of_batch_zero, of_key_before, of_key_after } mask = Mask::right;
   int64_t round_end = 0;   // > 0: the end of the range moves up to a multiple of this
   int64_t cut_end = 0;     // > 0: the end moves down to a multiple of this
   int64_t round_begin = 0; // > 0: the begin moves down to a multiple of this
+  int64_t cut_begin = 0;   // > 0: the begin moves up to a multiple of this
   int64_t row_block = 0;   // > 0: the window's left edge is that of the first row of a block of so many
   int64_t causal_block = 0; // > 0: the causal edge is that of the last row of a block of so many
   bool causal_clamped = false; // rows before the first key stand at it
@@ -71,6 +74,7 @@ enum class Fold : uint8_t {
   factor_power,          // the factor is exp(m_old - m_new) to the power `number`
   skip_one_rescale,      // rise number `index` is not rescaled; -1: the last
   lazy,                  // m stays where it would rise by at most `number`, P does not know
+  lazy_known,            // the same, and P does: right but for what P is rounded or clamped to
   skip_small, skip_large,  // rises up to, beyond `number` are not rescaled
   skip_visit,            // visit number `index` of a split does not rescale
   late, late_o,          // the factor of the visit before: of both, of O alone
@@ -80,7 +84,7 @@ enum class Fold : uint8_t {
   last_sum, last_output
 };
 
-enum class KeyRule : uint8_t { none, key, first_visible, last_visible, first_of_tile, last_of_tile, before_first, after_last };
+enum class KeyRule : uint8_t { none, key, first_visible, last_visible, first_of_tile, last_of_tile, before_first, after_last, tied_with_maximum_before, tied_with_key_before };
 // Of two states; the sink is merged as one where `merges_sink` is set.
 enum class Merge : uint8_t {
   right, no_rescale, mean, sum, empty_counted, empty_nan, swapped, power, first_only, second_only, larger_only, second_twice, first_twice,
@@ -89,8 +93,9 @@ enum class Merge : uint8_t {
 enum class SinkRule : uint8_t {
   right, missing, per_split, twice, unscaled, as_one, scaled, of_head_zero, of_key_head, negated, capped, infinite_is_zero, times, with_first_value, in_output_only, in_lse_only
 };
-enum class Division : uint8_t { right, none, by_count, by_last_tile, by_maximum_sum, twice, sqrt, plus, at_most, at_least, narrow_reciprocal };
+enum class Division : uint8_t { right, none, by_count, by_last_tile, by_maximum_sum, twice, sqrt, plus, at_most, at_least, narrow_reciprocal, by_rounded_lse };
 // exp in part of its range.
+// wraps: 2^(x + 256) for 2^x below 2^-126, as an exponent field of 8 bits does.
 enum class ExpRule : uint8_t { right, floor, floor_masked_too, flushed_below, biased, wraps };
 // Which row's result stands in a row's place.
 enum class PlaceRule : uint8_t { right, next_head, head_zero, row_zero, next_row, row_before, batch_zero };
@@ -98,13 +103,18 @@ enum class PlaceRule : uint8_t { right, next_head, head_zero, row_zero, next_row
 enum class Transform : uint8_t {
   none, q_packed, k_packed, v_packed, kv_packed, k_by_v_strides, v_by_k_strides, kv_exchanged, q_exchanged, no_offsets, mask_transposed, mask_of_key_head, mask_exchanged,
   longest_length, zero_length_full, no_window_where_zero, bias_bf16, v_bf16, q_scaled, tf32, flushed, clamped, scale_bf16, scale_f16, batch_zero_values,
-  f16_inputs, bf16_inputs, log2e_f16, mask_packed, bias_packed, bias_times_log2e, zero_scale_default
+  f16_inputs, bf16_inputs, log2e_f16, mask_packed, bias_packed, bias_times_log2e, zero_scale_default,
+  k_rows_cut_to_16_bytes, kv_rows_cut_to_16_bytes,  // a row is read from its address cut to a multiple of 16 bytes
+  kv_offsets_of_15_bits, kv_offsets_of_16_bits,     // the offset of a row within its head wraps at 2^15, 2^16 elements
+  scale_of_value_width,
+  // a last block of so many keys that is not full reads K of the block before
+  k_block_of_16_repeated, k_block_of_32_repeated, k_block_of_64_repeated, k_block_of_128_repeated
 };
 enum class LseRule : uint8_t {
-  right, without_maximum, base_two, maximum_base_two, sum_base_two, without_sink, maximum_only, negated, minus_log, of_sum_only, zero, of_last_tile
+  right, without_maximum, base_two, maximum_base_two, sum_base_two, without_sink, maximum_only, negated, minus_log, of_sum_only, zero, of_last_tile, times_ln_two
 };
 enum class EmptyRow : uint8_t { right, nan, mean, mean_lse, lse_zero, lse_nan, lse_infinity, lse_lowest, first_value, only_o_nan, anything };
-enum class Special : uint8_t { right, empty_tile_nan, empty_tile_in_range_nan, masked_value_leaks, masked_score_leaks, nan_swallowed, value_swallowed };
+enum class Special : uint8_t { right, empty_tile_nan, empty_tile_in_range_nan, masked_value_leaks, padding_leaks, masked_score_leaks, nan_swallowed, value_swallowed };
 enum class HeadRule : uint8_t { right, modulo, zero, next, clamped, last, divided };
 enum class Constant : uint8_t { none, zero, mean, nan, mean_of_all, first };
 
@@ -119,6 +129,7 @@ struct Fault {
 
   double scale_factor = 1;       // of the dot product
   double exponent_factor = 1;    // of s - m
+  double weight_factor = 1;      // of s - m in weights alone, not in rescales and merges
   Softcap softcap = Softcap::right;
   BiasRule bias = BiasRule::right;
   int64_t columns = 0;           // of Q and K that count; 0: all
@@ -163,6 +174,10 @@ struct Fault {
   bool columns_past_d_zero = false;
   Transform transform = Transform::none;
   bool merges_sink = false;
+  std::optional<double> largest_weight;  // P is at most this before P V
+  bool sums_in_input_type = false;       // sum P v beyond the input type's range is infinite,
+  bool saturates = false;                // or the largest number there is
+  std::optional<double> largest_tile_sum;  // what one tile adds to l is at most this
   double exp_error = 0;                  // relative error of exp that is allowed
 };
 

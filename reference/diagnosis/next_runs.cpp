@@ -12,8 +12,11 @@ namespace attest {
 namespace {
 
 constexpr int64_t kIndicatorRuns = 16;    // at most, one chunk of keys each
-constexpr size_t kSeparatingRuns = 3;
+constexpr int64_t kRows = 37, kEdges = 150; // rows of a larger problem; edges of a mask, so that they lie in more than one block
+constexpr int64_t kBeyond = 256;           // keys more than a tile or block that a model rounds to
+constexpr size_t kSeparatingRuns = 4;
 constexpr size_t kContenders = 12;
+constexpr size_t kAlternatives = 4;       // problems offered where a kernel may refuse some
 constexpr double kApart = 6;              // tolerances between two predictions that a run tells apart
 constexpr double kWork = 3e7;             // multiplications for choosing the contents of one run
 
@@ -64,12 +67,14 @@ NextRuns indicators(const Problem& p, int64_t widest) {
 
 enum class Order : uint8_t { random, ascending, descending, needle_first, needle_last, valley };
 
-// The same kind of problem with more keys, and at least a few rows: masks, lengths and bias drawn anew, packed.
-Problem larger(const Problem& p, uint64_t seed) {
-  const int64_t tile = p.choice.tile_keys > 0 ? p.choice.tile_keys : 64;
+int64_t tile_of(const Problem& p) { return p.choice.tile_keys > 0 ? p.choice.tile_keys : 64; }
+
+// The same kind of problem with so many keys, and at least so many rows: masks, lengths and bias drawn anew, packed.
+Problem of_keys(const Problem& p, int64_t keys, int64_t rows, uint64_t seed) {
   Shape s = p.shape;
-  s.nk = std::max<int64_t>(p.shape.nk, 1) + 2 * tile + 7;
-  s.nq = std::max<int64_t>(p.shape.nq, 37);  // so that a causal mask has many edges
+  s.nk = keys;
+  s.nq = std::max<int64_t>(p.shape.nq, rows);
+  if (rows > p.shape.nq && (s.nk - s.nq) % 2 == 0) ++s.nk;  // so that blocks of rows and of keys do not end together
   s.b = std::min<int64_t>(s.b, 3);
   Problem out = Problem::make(s, p.type);
   out.scale = p.scale;
@@ -89,7 +94,9 @@ Problem larger(const Problem& p, uint64_t seed) {
   if (p.mask) {
     out.mask = BoolMask{Layout::packed(extent(p.mask->layout)), {}};
     out.mask->storage.resize(static_cast<size_t>(out.mask->layout.count()));
-    for (uint8_t& visible : out.mask->storage) visible = numbers.next() < 0.5;
+    // About three of four keys; the first row sees none.
+    const int64_t of_row = out.mask->layout.extent[3];
+    for (size_t n = 0; n < out.mask->storage.size(); ++n) out.mask->storage[n] = numbers.next() < 0.5 && (out.mask->layout.extent[2] == 1 || static_cast<int64_t>(n) >= of_row);
   }
   if (p.bias) out.bias = Tensor::packed(p.bias->type, extent(p.bias->layout));
   return out;
@@ -156,6 +163,59 @@ Problem contents(const Problem& p, Order order, double spread, uint64_t seed) {
   return out;
 }
 
+// The same problem without one of the things that it has, and with other numbers of keys.
+std::vector<Problem> variations(const Problem& p, uint64_t seed) {
+  std::vector<Problem> list;
+  const auto without = [&](bool there, auto change) {
+    if (there) change(list.emplace_back(p));
+  };
+  without(p.choice.splits > 1, [](Problem& x) { x.choice.splits = 1; });
+  without(p.sink.has_value(), [](Problem& x) { x.sink.reset(); });
+  without(p.mask.has_value(), [](Problem& x) { x.mask.reset(); });
+  without(p.bias.has_value(), [](Problem& x) { x.bias.reset(); });
+  without(p.softcap > 0, [](Problem& x) { x.softcap = 0; });
+  without(p.key_lengths.has_value(), [](Problem& x) { x.key_lengths.reset(); });
+  without(p.window.left || p.window.right, [](Problem& x) { x.window = {}; });
+  without(p.causal, [](Problem& x) { x.causal = false; });
+  if (p.shape.nk < 2048)
+    for (const int64_t more : {int64_t{1}, int64_t{2}, tile_of(p) + 3, 2 * tile_of(p)}) list.push_back(of_keys(p, p.shape.nk + more, p.shape.nq, ++seed));
+  return list;
+}
+
+// How much a problem tells: pairs of models that part on it, the last model being the contract; the likeliest two count
+// most.
+double told_apart(const Problem& found, const Problem& trial, const std::vector<Fault>& models, const Conventions& conventions, const Numerics& numerics, bool with_lse) {
+  const Shape& s = trial.shape;
+  std::vector<int64_t> columns(static_cast<size_t>(std::min<int64_t>(s.dv, 4)));
+  std::iota(columns.begin(), columns.end(), 0);
+  const double work = double(models.size()) * double(s.nk) * double(s.d + 8) * 12;
+  const auto rows = std::clamp<int64_t>(static_cast<int64_t>(kWork / work), 1, std::min<int64_t>(s.rows(), 6));
+  std::vector<std::vector<Predicted>> predicted(models.size());
+  for (size_t m = 0; m < models.size(); ++m) {
+    const std::optional<Problem> other = transformed(trial, models[m].transform);
+    Predictor predict(other ? *other : trial, conventions, numerics);
+    for (int64_t n = 0; n < rows; ++n) {
+      const int64_t r = rows > 1 ? n * (s.rows() - 1) / (rows - 1) : 0;
+      const RowPrediction& row = predict.row(carried_over(models[m], found, trial), {r / (s.hq * s.nq), r / s.nq % s.hq, r % s.nq}, columns);
+      predicted[m].insert(predicted[m].end(), row.o.begin(), row.o.end());
+      if (with_lse) predicted[m].push_back(row.lse);
+    }
+  }
+  const auto apart = [&](size_t a, size_t b) {
+    for (size_t n = 0; n < predicted[a].size(); ++n) {
+      const Predicted &x = predicted[a][n], &y = predicted[b][n];
+      if (!x.overflow && !y.overflow && x.misfit(y.value) > kApart && y.misfit(x.value) > kApart) return true;
+    }
+    return false;
+  };
+  const size_t contract = models.size() - 1;
+  double pairs = 0;
+  for (size_t a = 0; a < models.size(); ++a)
+    for (size_t b = a + 1; b < models.size(); ++b)
+      if (apart(a, b)) pairs += a == 0 ? double(models.size()) * (b == contract ? 2 : b == 1 ? 10 : 1) : 1;
+  return pairs;
+}
+
 }  // namespace
 
 NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t widest) {
@@ -165,56 +225,57 @@ NextRuns next_runs(const Evidence& evidence, const Diagnosis& diagnosis, int64_t
   if (!has(evidence, Purpose::key_indicators) && !has(evidence, Purpose::tile_indicators)) return indicators(p, widest);
   // A first impression by a problem of the same kind that is large enough for most faults, and one in a type that hides
   // less.
-  if (!has(evidence, Purpose::larger) && p.shape.nk < 2048) return {Purpose::larger, {contents(larger(p, 5), Order::random, 4.0, 99)}};
+  if (!has(evidence, Purpose::larger) && p.shape.nk < 2048) return {Purpose::larger, {contents(of_keys(p, std::max<int64_t>(p.shape.nk, 1) + std::max<int64_t>(2 * tile_of(p), kBeyond) + 7, p.causal || p.window.left || p.window.right ? kEdges : kRows, 5), Order::random, 4.0, 99)}};
   if (!has(evidence, Purpose::finer) && p.type != DType::f32) return {Purpose::finer, {finer(p)}};
   if (diagnosis.explaining.empty()) return {};
   const auto separating = static_cast<size_t>(std::count_if(evidence.runs.begin(), evidence.runs.end(), [](const EvidenceRun& r) { return r.purpose == Purpose::separating; }));
-  if (separating >= kSeparatingRuns || (separating > 0 && diagnosis.explaining.size() < 2)) return {};
+  if (separating >= kSeparatingRuns) return {};
 
-  // Contents on which most of the models that are left, and the contract, part from each other.
+  // Contents, and where those do not do a simpler problem or another number of keys, on which the likeliest models that
+  // are left, and the contract, part from each other.
   std::vector<Fault> models;
   for (const Finding& f : diagnosis.explaining)
     if (models.size() < kContenders) models.push_back(f.fault);
   Fault contract;
   contract.walk = models.front().walk;
   models.push_back(contract);
-  const Shape& s = p.shape;
-  std::vector<int64_t> columns(static_cast<size_t>(std::min<int64_t>(s.dv, 4)));
-  std::iota(columns.begin(), columns.end(), 0);
-  const double work = double(models.size()) * double(s.nk) * double(s.d + 8) * 12;
-  const auto rows = std::clamp<int64_t>(static_cast<int64_t>(kWork / work), 1, std::min<int64_t>(s.rows(), 6));
-  size_t best_pairs = 0;
-  std::optional<Problem> best;
+
   uint64_t seed = 17 * (separating + 1);
-  for (const Order order : {Order::random, Order::ascending, Order::descending, Order::valley, Order::needle_last, Order::needle_first})
-    for (const double spread : {3.0, 12.0}) {
-      Problem trial = contents(p, order, spread, ++seed);
-      std::vector<std::vector<Predicted>> predicted(models.size());
-      for (size_t m = 0; m < models.size(); ++m) {
-        const std::optional<Problem> other = transformed(trial, models[m].transform);
-        Predictor predict(other ? *other : trial, evidence.conventions, found.numerics);
-        for (int64_t n = 0; n < rows; ++n) {
-          const int64_t r = rows > 1 ? n * (s.rows() - 1) / (rows - 1) : 0;
-          const RowPrediction& row = predict.row(models[m], {r / (s.hq * s.nq), r / s.nq % s.hq, r % s.nq}, columns);
-          predicted[m].insert(predicted[m].end(), row.o.begin(), row.o.end());
-          if (!found.seen.lse.empty()) predicted[m].push_back(row.lse);
-        }
+  std::vector<std::pair<double, Problem>> trials;  // by how much they tell
+  const auto try_contents = [&](const Problem& geometry, Order order, double spread) {
+    Problem trial = contents(geometry, order, spread, ++seed);
+    const double tells = told_apart(p, trial, models, evidence.conventions, found.numerics, !found.seen.lse.empty());
+    if (tells > 0) trials.emplace_back(tells, std::move(trial));
+  };
+  const auto try_spread = [&](double spread) {
+    for (const Order order : {Order::random, Order::ascending, Order::descending, Order::valley, Order::needle_last, Order::needle_first}) try_contents(p, order, spread);
+  };
+  // `harmless`: those on which the likeliest model expects nothing wrong.
+  const auto try_variations = [&](bool harmless) {
+    for (const Problem& other : variations(p, seed))
+      for (const Order order : {Order::random, Order::ascending}) {
+        if (!harmless) try_contents(other, order, 3.0);
+        else if (Problem trial = contents(other, order, 3.0, ++seed); told_apart(p, trial, {models.front(), contract}, evidence.conventions, found.numerics, !found.seen.lse.empty()) == 0)
+          trials.emplace_back(1, std::move(trial));
       }
-      size_t pairs = 0;
-      for (size_t a = 0; a < models.size(); ++a)
-        for (size_t b = a + 1; b < models.size(); ++b) {
-          bool apart = false;
-          for (size_t n = 0; n < predicted[a].size() && !apart; ++n) {
-            const Predicted &x = predicted[a][n], &y = predicted[b][n];
-            apart = !x.overflow && !y.overflow && x.misfit(y.value) > kApart && y.misfit(x.value) > kApart;
-          }
-          // The likeliest model against the others counts most.
-          pairs += apart ? (a == 0 ? models.size() : 1) : 0;
-        }
-      if (pairs > best_pairs) best_pairs = pairs, best = std::move(trial);
-    }
-  if (!best) return {};
-  return {Purpose::separating, {*best}};
+  };
+  // A softcap bends beyond itself.
+  const std::vector<double> spreads = {p.softcap > 0 ? 3.0 * double(p.softcap) : 0.5, 3.0, 12.0};
+  // One answer alone is put to the test where it has not been yet: other spreads, a problem on which it says that nothing
+  // is wrong, another on which something is.
+  if (diagnosis.explaining.size() == 1) {
+    if (separating < 2) try_spread(spreads[separating]);
+    else try_variations(separating == 2);
+  }
+  if (trials.empty()) {
+    for (const double spread : spreads) try_spread(spread);
+    try_variations(false);
+  }
+  std::stable_sort(trials.begin(), trials.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  NextRuns next{Purpose::separating, {}, true};
+  for (auto& [tells, problem] : trials)
+    if (next.problems.size() < kAlternatives) next.problems.push_back(std::move(problem));
+  return next;
 }
 
 }  // namespace attest

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 namespace attest {
 
@@ -50,6 +52,19 @@ double round_narrow(Narrow format, double x, bool truncated) {
   if (std::fabs(rounded) <= f.largest) return rounded;
   return std::copysign(format == Narrow::e4m3 || truncated ? f.largest : kInfinity, x);
 }
+
+namespace {
+
+// A value known within `error`, and in f32 before, rounded; and how far the rounding of another value within that may be
+// from it.
+std::pair<double, double> narrowed(Narrow format, double value, double error, bool truncated) {
+  if (static_cast<float>(value) != value) error += kUnit * std::fabs(value);
+  const double rounded = round_narrow(format, value, truncated);
+  if (!std::isfinite(rounded)) return {rounded, error};
+  return {rounded, std::max(std::fabs(round_narrow(format, value - error, truncated) - rounded), std::fabs(round_narrow(format, value + error, truncated) - rounded))};
+}
+
+}  // namespace
 
 double Predicted::misfit(double seen) const {
   if (tolerance == kInfinity && !overflow) return 0;
@@ -130,6 +145,12 @@ bool Predictor::visible_by_mask(const Fault& f, const RowPlace& at, int64_t j) c
   return f.sight.mask == Mask::inverted ? !seen : seen;
 }
 
+// Does the row visit a tile that ends behind the last key?
+bool Predictor::reaches_padding(const Fault& f) const {
+  const int64_t tile = std::max<int64_t>(1, f.walk.tile);
+  return p_.shape.nk % tile != 0 && range_end_ > p_.shape.nk / tile * tile && range_end_ > range_begin_;
+}
+
 // Fills keys_: every key of K, padding included, with whether it counts and its score.
 void Predictor::look(const Fault& f, const RowPlace& at) {
   const Shape& s = p_.shape;
@@ -141,7 +162,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
   const bool top_left = conventions_.causal_top_left != sight.other_corner;
   const int64_t right_length = p_.key_lengths ? (*p_.key_lengths)[static_cast<size_t>(at.b)] : s.nk;
   const int64_t row = std::clamp<int64_t>(at.i + f.row_shift, 0, std::max<int64_t>(s.nq - 1, 0));
-  int64_t position = top_left ? row : row + (sight.position_from_nk ? s.nk : sight.length_of_batch_zero ? length : right_length) - s.nq;
+  int64_t position = top_left ? row : row + (sight.position_from_nk ? s.nk : sight.length_of_batch_zero || sight.position_moves ? length : right_length) - s.nq;
   if (sight.causal_clamped) position = std::max<int64_t>(position, 0);
   int64_t first = 0, last = length - 1;
   const bool windowed = p_.window.left || p_.window.right;
@@ -151,6 +172,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
   }
   if (p_.window.left && !sight.no_left && *p_.window.left < position - sight.left_shift) first = std::max<int64_t>(first, position - *p_.window.left - sight.left_shift - (sight.row_block > 0 ? row % sight.row_block : 0));
   if (p_.window.right && !sight.no_right && *p_.window.right + sight.right_shift < last - position) last = position + *p_.window.right + sight.right_shift;
+  if (sight.cut_begin > 0) first = round_up(first, sight.cut_begin);
   if (sight.round_begin > 0) first = first / sight.round_begin * sight.round_begin;
   if (sight.round_end > 0 && last >= first) last = std::min(round_up(last + 1, sight.round_end), s.nk) - 1;
   if (sight.cut_end > 0 && last >= first) last = (last + 1) / sight.cut_end * sight.cut_end - 1;
@@ -184,6 +206,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
     const Dot& product = dot[static_cast<size_t>(j)];
     double bias = f.bias == BiasRule::missing ? 0 : bias_of(p_, bias_batch, bias_head, bias_row, f.bias == BiasRule::of_key_before ? std::max<int64_t>(j - 1, 0) : j);
     if (f.bias == BiasRule::infinite_ignored && bias == -kInfinity) bias = 0;
+    if (f.bias == BiasRule::lowest_masks && bias == -largest_finite(p_.bias ? p_.bias->type : DType::f32)) bias = -kInfinity;
     const bool hidden_by_bias = bias == -kInfinity && f.bias != BiasRule::negated;
     if (f.bias == BiasRule::negated) bias = -bias;
     if (f.bias == BiasRule::twice) bias *= 2;
@@ -194,8 +217,13 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
       for (int64_t d = 0; d < columns; ++d) x += p_.q.get(f.batch_zero_query ? 0 : at.b, qh, row, d) * double(head(kb, kg).k_row(j)[d]);
       x *= scale;
     }
-    if (f.score_format) x = scale * round_narrow(*f.score_format, product.value, f.truncated);
-    double error = product.terms > 1 ? std::fabs(scale) * product.abs * (1 + std::sqrt(product.terms)) * kUnit : 0;
+    double error = product.terms > 1 ? product.abs * (1 + std::sqrt(product.terms)) * kUnit : 0;
+    if (f.score_format && f.index != 2) {  // the dot product is narrow
+      const auto [narrow, off] = narrowed(*f.score_format, product.value, error, f.truncated);
+      x = scale * narrow;
+      error = off;
+    }
+    error *= std::fabs(scale);
     double t = x;
     if (cap > 0) {
       error = std::min(error, 2 * cap) + 0x1p-21 * std::min(std::fabs(x), cap);
@@ -205,12 +233,24 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
         case Softcap::over_bias: t = cap * std::tanh((x + bias) / cap), bias = 0; break;
         case Softcap::clamped: t = std::clamp(x, -cap, cap); break;
         case Softcap::not_scaled_back: t = std::tanh(x / cap); break;
+        case Softcap::twice: t = cap * std::tanh(std::tanh(x / cap)); break;
+        case Softcap::two_exponentials: {
+          const double u = x / cap;
+          t = std::fabs(u) > 88.72 ? std::nan("") : cap * std::tanh(u);  // infinity over infinity
+          error += 4 * kUnit * cap * (1 + std::min(std::fabs(u), 4.0));  // what e^u - e^-u cancels
+          break;
+        }
+        case Softcap::rational: {
+          const double u = x / cap;
+          t = cap * (std::fabs(u) >= 3 ? std::copysign(1.0, u) : u * (27 + u * u) / (27 + 9 * u * u));
+          break;
+        }
         case Softcap::before_scale: t = scale * cap * std::tanh(product.value / cap); break;
       }
     }
     double score = t + bias;
     if (cap > 0 || bias != 0) error += kUnit * (std::fabs(x) + std::fabs(score));
-    if (f.score_format && f.index == 1) score = round_narrow(*f.score_format, score, f.truncated);
+    if (f.score_format && f.index >= 1) std::tie(score, error) = narrowed(*f.score_format, score, error, f.truncated);
     const bool in_range = j >= range_begin_ && j < range_end_;
     const bool by_mask = visible_by_mask(f, at, j);
     bool counts = in_range && by_mask && !hidden_by_bias;
@@ -332,7 +372,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
   const double p_largest = numerics_.p_type == DType::f16 ? 65519.99 : numerics_.p_type == DType::bf16 ? 0x1.fefp127 : 0x1.fffffep127;
   const double alpha = f.exponent_factor;
   const int64_t tile = std::max<int64_t>(1, f.walk.tile), tiles = (end - begin + tile - 1) / tile;
-  int64_t rises = 0, rises_in_all = 0, first_tile = -1, last_tile = -1;
+  int64_t rises = 0, rises_in_all = 0;
   if (f.fold == Fold::skip_one_rescale && f.index < 0) {  // counts the rises beforehand, to find the last
     double m = start;
     for (int64_t n = 0; n < tiles; ++n) {
@@ -344,13 +384,6 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       m = nan_max(m, most);
     }
   }
-  if (f.weighed_tile && *f.weighed_tile < 0)
-    for (int64_t n = 0; n < tiles; ++n)
-      for (int64_t j = begin + n * tile; j < std::min(end, begin + (n + 1) * tile); ++j)
-        if (keys_[static_cast<size_t>(j)].counts) {
-          if (first_tile < 0) first_tile = n;
-          last_tile = n;
-        }
   int64_t first_key = -1, last_key = -1;
   for (const Key& k : keys_)
     if (k.counts) {
@@ -377,7 +410,12 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       if (st.m == -kInfinity && (f.special == Special::empty_tile_nan || (f.special == Special::empty_tile_in_range_nan && in_range))) poisoned_ = true;
       continue;
     }
+    const auto has = [&](int64_t key) { return key >= from && key < to; };
+    const bool weighed = f.weighed_tile && (*f.weighed_tile == -1 ? has(last_key) : *f.weighed_tile == -2 ? has(first_key) : *f.weighed_tile == from / tile);
+    if (weighed && f.weight == 0) continue;  // a tile that is left out is one that nothing sees
     ++visit;
+    const double m_before = st.m;
+    double tied = std::nan("");  // the score of the key before
     double m_new = nan_max(st.m, most), f_l = 1, f_o = 1;
     double weigh_at = m_new;
     const double right_factor = st.m == -kInfinity ? 0.0 : std::exp(alpha * (st.m - m_new));
@@ -411,6 +449,9 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
         break;
       case Fold::lazy:
         if (st.m != -kInfinity && m_new - st.m <= f.number) f_l = f_o = 1, m_new = st.m;
+        break;
+      case Fold::lazy_known:
+        if (st.m != -kInfinity && m_new - st.m <= f.number) f_l = f_o = 1, m_new = weigh_at = st.m;
         break;
       case Fold::skip_small:
         if (rise && m_new - st.m <= f.number) f_l = f_o = 1;
@@ -460,7 +501,6 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       case Fold::last_sum: f_l = 0; break;
       case Fold::last_output: f_o = 0; break;
     }
-    const bool weighed = f.weighed_tile && (*f.weighed_tile == at + (begin > 0 ? begin / tile : 0) || (*f.weighed_tile == -1 && at == last_tile) || (*f.weighed_tile == -2 && at == first_tile));
     const double tile_weight = weighed ? f.weight : 1;
     double sum = 0, sum_error = 0, score_error = 0;
     if (f_l != 1 || st.l == 0) st.l_error = st.l_error * f_l + 3 * kUnit * st.l * f_l;
@@ -475,7 +515,8 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
         if (const Key& k = keys_[static_cast<size_t>(j)]; k.counts) own += std::exp(alpha * (k.score - most));
       ++averaged;
     }
-    const double add_unit = (2 + std::sqrt(double(tile_last - tile_first + 1) + summed)) * kUnit;
+    const double terms = double(tile_last - tile_first + 1) + summed;
+    const double add_unit = terms > 1 ? (2 + std::sqrt(terms)) * kUnit : 0;
     for (int64_t j = from; j < to; ++j) {
       const Key& k = keys_[static_cast<size_t>(j)];
       if (!k.counts) {
@@ -488,17 +529,24 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
             if (!std::isfinite(values.v_row(k.index)[columns[d]])) st.o[d] = std::nan("");
         continue;
       }
-      const double argument = alpha * (k.score - weigh_at);
+      const double argument = alpha * f.weight_factor * (k.score - weigh_at);
       const double exact = std::exp(argument);
       double p = in_f32(exact);
       if (f.exp == ExpRule::floor || f.exp == ExpRule::floor_masked_too) p = std::max(p, f.number);
       if (f.exp == ExpRule::flushed_below && argument < f.number) p = 0;
       if (f.exp == ExpRule::biased && argument != 0) p *= 1 + f.number;
+      if (f.exp == ExpRule::wraps && argument < -126 * kLn2) p = in_f32(std::exp(argument + 256 * kLn2));
       if (!std::isfinite(p)) st.overflow = true;
       if (own > 0) p /= own;
-      const double relative = std::min(1.0, std::fabs(alpha) * k.error + kUnit * (1 + 2 * std::fabs(argument)) + f.exp_error + 0x1p-22);
+      // exp(0) is 1.
+      const double relative = std::min(1.0, std::fabs(alpha) * k.error + (argument != 0 ? kUnit * (1 + 2 * std::fabs(argument)) + f.exp_error + 0x1p-22 : 0));
       score_error = std::max(score_error, k.error);
       double w = tile_weight;
+      // Keys that tie: with the maximum of the tiles before, or with the key before while both are the maximum.
+      if ((f.weighed_key == KeyRule::tied_with_maximum_before && k.score == m_before) ||
+          (f.weighed_key == KeyRule::tied_with_key_before && k.score == tied && k.score == weigh_at))
+        w *= f.weight;
+      tied = k.score;
       const bool left_out = f.weight == 0 && f.weighed_key != KeyRule::first_of_tile && f.weighed_key != KeyRule::last_of_tile;
       const bool named = !left_out && ((f.weighed_key == KeyRule::key && k.index == f.key) || (f.weighed_key == KeyRule::first_visible && k.index == first_key) ||
                          (f.weighed_key == KeyRule::last_visible && k.index == last_key) || (f.weighed_key == KeyRule::first_of_tile && j == tile_first) ||
@@ -506,6 +554,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       if (named) w *= f.weight;
       double in_o = p;
       if (p > p_largest && std::isfinite(p)) in_o = kInfinity;
+      if (f.largest_weight) in_o = std::min(in_o, *f.largest_weight);
       if (f.weight_format) {
         in_o = round_narrow(*f.weight_format, p, f.truncated);
         if (f.narrow_sum_of_weights) p = in_o;
@@ -530,6 +579,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
         }
       }
     }
+    if (f.largest_tile_sum) sum = std::min(sum, *f.largest_tile_sum);
     summed += double(tile_last - tile_first + 1);
     if (!(f.sum_format && f.index == 1)) st.l = in_f32(st.l + sum);
     st.l_error += sum_error + add_unit * st.l;
@@ -551,7 +601,10 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
     st.l = double(averaged);
     st.l_error = 4 * kUnit * st.l;
   }
-  if (f.fold == Fold::tiles_added) st.l = st.seen ? 1 : 0;
+  if (f.fold == Fold::tiles_added) {
+    st.l = st.seen ? 1 : 0;
+    st.l_error = 4 * kUnit;
+  }
 }
 
 // What becomes of the final state: division, LSE, and what a row without keys gives.
@@ -561,11 +614,12 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
   const auto rounded = [&](double value, double error) {
     Predicted e{value, error, false};
     if (!std::isfinite(value)) return e;
-    e.tolerance += std::max(std::fabs(value) * unit, std::ldexp(1.0, min_subnormal_exponent(p_.type) - 1)) * 1.01 + std::fabs(value) * 2 * kUnit;
+    e.tolerance += std::max(std::fabs(value) * unit, std::ldexp(1.0, min_subnormal_exponent(p_.type) - 1)) * 1.01 + std::fabs(value) * 2 * kUnit + kFlush;
     if (f.output_format && f.index == 2 && f.division == Division::right) {
       // Only the result is narrow: rounded or cut to it, as exactly as the sums allow.
       e.value = round_narrow(*f.output_format, value, f.truncated);
-      e.tolerance = error + std::fabs(value) * 2 * kUnit + 1.01 * (error > 0 ? 2 * unit_of(*f.output_format) * std::fabs(value) : 0);
+      e.tolerance = error + std::fabs(value) * 2 * kUnit + kFlush +
+                    1.01 * (error > 0 ? std::max(2 * unit_of(*f.output_format) * std::fabs(value), std::ldexp(1.0, min_subnormal_exponent(p_.type))) : 0);
     } else if (f.output_format || f.truncated) {
       e.tolerance += std::fabs(value) * unit;
     }
@@ -660,15 +714,27 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
     case Division::plus: divisor = st.l + f.number; break;
     case Division::at_most: divisor = std::min(st.l, f.number); break;
     case Division::at_least: divisor = std::max(st.l, f.number); break;
+    case Division::by_rounded_lse: {
+      // Both neighbours where the rounding is close.
+      const double lse = st.m + std::log(st.l), error = divisor_error / st.l;
+      const double low = std::exp(double(static_cast<float>(lse - error)) - st.m), high = std::exp(double(static_cast<float>(lse + error)) - st.m);
+      divisor = (low + high) / 2;
+      divisor_error = (high - low) / 2 + 4 * kUnit * divisor;
+      break;
+    }
     case Division::narrow_reciprocal: divisor = 1 / round_narrow(*f.output_format, 1 / st.l, f.truncated); break;
   }
+  const double sum_limit = f.sums_in_input_type ? largest_finite(p_.type) : kInfinity;
   fill_o([&](size_t d) {
+    if (std::fabs(st.o[d]) - st.o_error[d] > sum_limit) return Predicted{std::copysign(f.saturates ? sum_limit : kInfinity, st.o[d]), 0, false};
+    if (f.special == Special::padding_leaks && reaches_padding(f)) return Predicted{std::nan(""), 0, false};
     const double value = st.o[d] / divisor;
     Predicted e = rounded(value, (st.o_error[d] + std::fabs(value) * divisor_error) / std::fabs(divisor));
     if (st.overflow && !(st.m != st.m)) e.overflow = true;
     if (divisor == 0 && st.seen) e.overflow = true;  // every weight underflowed
     if (!std::isfinite(st.o[d]) && std::isfinite(st.l) && !values.v_nonfinite && st.m == st.m) e.overflow = true;
     if (std::isnan(e.tolerance)) e.tolerance = std::isnan(e.value) ? 0 : kInfinity;
+    if (std::fabs(st.o[d]) + st.o_error[d] > sum_limit) e.overflow = true;  // one way or the other
     if (f.columns_past_d_zero && columns[d] >= p_.shape.d) e = {0, 0, false};
     return e;
   });
@@ -685,6 +751,7 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
     case LseRule::negated: lse = -lse; break;
     case LseRule::minus_log: lse = st.m - ln_l; break;
     case LseRule::of_sum_only: lse = st.l; break;
+    case LseRule::times_ln_two: lse *= kLn2; break;
     case LseRule::zero: lse = 0; break;
     case LseRule::of_last_tile: lse = st.last_m + std::log(st.last_l); break;
   }

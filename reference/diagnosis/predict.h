@@ -79,6 +79,7 @@ class Predictor {
   const HeadData& head(int64_t b, int64_t key_head);
   const std::vector<Dot>& dots(int64_t qb, int64_t qh, int64_t qi, int64_t kb, int64_t key_head, int64_t columns);
   void look(const Fault& fault, const RowPlace& place);
+  bool reaches_padding(const Fault& fault) const;
   bool visible_by_mask(const Fault& fault, const RowPlace& place, int64_t j) const;
   void walk_split(const Fault& fault, int64_t begin, int64_t end, int32_t split, const HeadData& values, std::span<const int64_t> columns, State& state);
   void merge(const Fault& fault, State& into, const State& other, bool rescaled) const;

@@ -23,6 +23,23 @@ Tensor reread(const Tensor& t, const Layout& layout) {
   return out;
 }
 
+// Each row read from f(its first element, its head's first element) on.
+Tensor rows_reread(const Tensor& t, auto f) {
+  Tensor out = Tensor::packed(t.type, t.layout.extent);
+  const int64_t stored = static_cast<int64_t>(t.storage.size()) / size_of(t.type);
+  const auto& e = t.layout.extent;
+  int64_t n = 0;
+  for (int64_t a = 0; a < e[0]; ++a)
+    for (int64_t b = 0; b < e[1]; ++b)
+      for (int64_t c = 0; c < e[2]; ++c) {
+        const int64_t from = f(t.layout.at(a, b, c, 0), t.layout.at(a, b, 0, 0));
+        for (int64_t d = 0; d < e[3]; ++d, ++n)
+          if (from + d >= 0 && from + d < stored) out.set_bits(n, t.bits(from + d));
+      }
+  return out;
+}
+int64_t cut_to_16_bytes(int64_t element, DType type) { return element - element % (16 / size_of(type)); }
+
 Layout packed_at(const Layout& l) {
   Layout out = Layout::packed(l.extent);
   out.offset = l.offset;
@@ -173,6 +190,30 @@ std::optional<Problem> transformed(const Problem& p, Transform transform) {
     case Transform::log2e_f16: {
       const double ratio = round_to(DType::f16, 1.4426950408889634) / 1.4426950408889634;
       out.scale = static_cast<float>(p.scale * ratio);
+      break;
+    }
+    case Transform::scale_of_value_width: out.scale = default_scale(s.dv); break;
+    case Transform::k_rows_cut_to_16_bytes: out.k = rows_reread(p.k, [&](int64_t row, int64_t) { return cut_to_16_bytes(row, p.type); }); break;
+    case Transform::kv_rows_cut_to_16_bytes:
+      for (auto [to, from] : {std::pair{&out.k, &p.k}, {&out.v, &p.v}}) *to = rows_reread(*from, [&](int64_t row, int64_t) { return cut_to_16_bytes(row, p.type); });
+      break;
+    case Transform::kv_offsets_of_15_bits:
+    case Transform::kv_offsets_of_16_bits: {
+      const int64_t wrap = transform == Transform::kv_offsets_of_15_bits ? int64_t{1} << 15 : int64_t{1} << 16;
+      for (auto [to, from] : {std::pair{&out.k, &p.k}, {&out.v, &p.v}}) *to = rows_reread(*from, [&](int64_t row, int64_t head) { return head + (row - head) % wrap; });
+      break;
+    }
+    case Transform::k_block_of_16_repeated:
+    case Transform::k_block_of_32_repeated:
+    case Transform::k_block_of_64_repeated:
+    case Transform::k_block_of_128_repeated: {
+      const int64_t block = int64_t{16} << (static_cast<int>(transform) - static_cast<int>(Transform::k_block_of_16_repeated)), full = s.nk / block * block;
+      if (full == 0 || full == s.nk) return std::nullopt;
+      out.k = Tensor::packed(p.type, p.k.layout.extent);
+      for (int64_t b = 0; b < s.b; ++b)
+        for (int64_t g = 0; g < s.hk; ++g)
+          for (int64_t j = 0; j < s.nk; ++j)
+            for (int64_t d = 0; d < s.d; ++d) out.k.set_bits(out.k.layout.at(b, g, j, d), p.k.bits(p.k.layout.at(b, g, j < full ? j : j - block, d)));
       break;
     }
     case Transform::batch_zero_values:

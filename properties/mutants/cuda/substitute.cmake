@@ -1,0 +1,63 @@
+# substitute.cmake: faulty CUDA kernels, made from the text of the plain one by substitution.
+#
+# attest_cuda_mutant(NAME FAULT "one sentence" [REPORTS "K01 K03"] REPLACE text with text ...): a copy of
+# kernel/cuda/plain_kernel.cuh and kernel/cuda/cuda.cu in which each text, which must stand there exactly once, is another.
+# Everything else is the production kernel, and nothing of this shows in it. A text that is not found stops CMake: the
+# kernel was changed, and the mutant must follow.
+set(ATTEST_CUDA_MUTANTS "" CACHE INTERNAL "")
+set(cuda_mutants_dir ${CMAKE_CURRENT_BINARY_DIR}/cuda_mutants)
+file(READ ${PROJECT_SOURCE_DIR}/kernel/cuda/plain_kernel.cuh plain_text)
+file(READ ${PROJECT_SOURCE_DIR}/kernel/cuda/cuda.cu launch_text)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernel/cuda/plain_kernel.cuh ${PROJECT_SOURCE_DIR}/kernel/cuda/cuda.cu)
+
+# How often `text` stands in the variable `within`.
+function(attest_count within text result)
+  string(LENGTH "${${within}}" before)
+  string(REPLACE "${text}" "" rest "${${within}}")
+  string(LENGTH "${rest}" after)
+  string(LENGTH "${text}" each)
+  math(EXPR n "(${before} - ${after}) / ${each}")
+  set(${result} ${n} PARENT_SCOPE)
+endfunction()
+
+function(attest_cuda_mutant name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "FAULT;REPORTS" "")
+  set(kernel "${plain_text}")
+  set(launch "${launch_text}")
+  list(POP_FRONT ARG_UNPARSED_ARGUMENTS word)
+  if(NOT word STREQUAL "REPLACE")
+    message(FATAL_ERROR "CUDA mutant ${name}: REPLACE is missing")
+  endif()
+  # By number, because texts hold semicolons.
+  set(n 1)
+  while(NOT "${ARGV${n}}" STREQUAL "REPLACE")
+    math(EXPR n "${n} + 1")
+  endwhile()
+  math(EXPR n "${n} + 1")
+  while(n LESS ARGC)
+    math(EXPR next "${n} + 1")
+    set(from "${ARGV${n}}")
+    set(to "${ARGV${next}}")
+    attest_count(kernel "${from}" in_kernel)
+    attest_count(launch "${from}" in_launch)
+    math(EXPR found "${in_kernel} + ${in_launch}")
+    if(NOT found EQUAL 1)
+      message(FATAL_ERROR "CUDA mutant ${name}: its text stands ${found} times in the kernel instead of once:\n${from}")
+    endif()
+    string(REPLACE "${from}" "${to}" kernel "${kernel}")
+    string(REPLACE "${from}" "${to}" launch "${launch}")
+    math(EXPR n "${n} + 2")
+  endwhile()
+  # Names of its own: namespaces, and the table's function.
+  string(REPLACE "namespace attest::plain" "namespace attest::${name}" kernel "${kernel}")
+  string(REPLACE "plain::" "${name}::" launch "${launch}")
+  string(REPLACE "#include \"kernel/cuda/plain_kernel.cuh\"" "#include \"${name}.cuh\"" launch "${launch}")
+  string(REPLACE "#include \"kernel/cuda/cuda.h\"" "" launch "${launch}")
+  string(REPLACE "cuda_kernel()" "cuda_mutant_${name}()" launch "${launch}")
+  string(REPLACE "common_table(\"cuda\")" "common_table(\"${name}\")" launch "${launch}")
+  file(CONFIGURE OUTPUT ${cuda_mutants_dir}/${name}.cuh CONTENT "@kernel@" @ONLY)
+  file(CONFIGURE OUTPUT ${cuda_mutants_dir}/${name}.cu CONTENT "@launch@" @ONLY)
+  list(APPEND ATTEST_CUDA_MUTANTS ${name})
+  set(ATTEST_CUDA_MUTANTS "${ATTEST_CUDA_MUTANTS}" CACHE INTERNAL "")
+  set_property(GLOBAL APPEND_STRING PROPERTY ATTEST_CUDA_MUTANT_ROWS "ATTEST_CUDA_MUTANT(${name}, \"${ARG_FAULT}\", \"${ARG_REPORTS}\")\n")
+endfunction()
