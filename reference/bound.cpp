@@ -430,16 +430,39 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
              0x1p-23 * std::fabs(row.lse) + kFlush) * kEnlarge;
 }
 
+double near_tie_cell(const Numerics& numerics) {
+  return numerics.p_type == DType::f32 ? 0.0 : std::ldexp(1.0, -significand_bits(numerics.p_type) - 3);
+}
+
+namespace {
+
+// (Weights below 2^-1000 are one cell.)
+int64_t cell_of(const Row& row, size_t j, double cell) { return static_cast<int64_t>(std::floor(std::max(row.ds[j], -700.0) / cell)); }
+
+}  // namespace
+
+bool has_near_ties(const Row& row, double cell) {
+  if (!(cell > 0)) return false;
+  const auto n = static_cast<size_t>(row.size());
+  double alone = 0, together = 0;
+  for_each_group(n, [&](size_t j) { return cell_of(row, j, cell); }, [&](std::span<const size_t> members) {
+    double sum = 0;
+    for (size_t j : members) sum += row.p[j], alone += row.p[j] * row.p[j];
+    together += sum * sum;
+  });
+  return together > 1.25 * alone;
+}
+
 Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling tiling, RowBound& bound) {
   const auto columns = static_cast<size_t>(head.dv);
   const size_t n = static_cast<size_t>(row.size());
   tie_groups(row, bound);
   std::vector<double> c(columns * columns, 0.0), w(columns);
   const double inverse_l2 = 1 / (row.l * row.l);
-  // A source: the keys of one score within one tile, their values summed in w.
+  // A source: the keys of one score, or of one cell, within one tile, their values summed in w.
   const auto source = [&](size_t j) {
-    const int64_t key = row.key[j];
-    return std::tuple(bound.group[j], key / tiling.split, key % tiling.split / tiling.tile);
+    const int64_t key = row.key[j], score = tiling.cell > 0 ? cell_of(row, j, tiling.cell) : bound.group[j];
+    return std::tuple(score, key / tiling.split, key % tiling.split / tiling.tile);
   };
   for_each_group(n, source, [&](std::span<const size_t> members) {
     std::fill(w.begin(), w.end(), 0.0);
@@ -447,7 +470,8 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling
       const float* v = head.v_row(row.key[j]);
       for (size_t d = 0; d < columns; ++d) w[d] += row.column_nonfinite[d] ? 0.0 : v[d] - row.o_hi[d];
     }
-    const double sigma2 = bound.sigma2[members[0]] * inverse_l2;
+    double sigma2 = 0;
+    for (size_t j : members) sigma2 = std::max(sigma2, bound.sigma2[j] * inverse_l2);
     for (size_t x = 0; x < columns; ++x)
       for (size_t y = 0; y < columns; ++y) c[x * columns + y] += sigma2 * w[x] * w[y];
   });

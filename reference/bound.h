@@ -40,11 +40,21 @@ struct Spectrum {
   double trace = 0;  // tr C
 };
 // How a kernel may walk over the keys: in splits of so many keys each, and in those in tiles of so many. P is rounded
-// relative to the maximum of its own tile, so only equal scores within a tile round alike.
+// relative to the maximum of its own tile, so only equal scores within a tile round alike; with `cell`, those that fall into
+// one cell of that width, too (near_tie_cell).
 struct Tiling {
   int64_t split, tile;
+  double cell = 0;
 };
 Spectrum noise_spectrum(const Row& row, const HeadData& head, DType output, Tiling tiling, RowBound& bound);
+
+// Scores that differ by less than this have weights that differ by less than an eighth of a unit in the last place of P's
+// type, so that P mostly rounds alike. 0 where P is not rounded.
+double near_tie_cell(const Numerics& numerics);
+
+// Whether nearly tied keys make much of a row's weights: where the keys of each cell add up before they are squared, the
+// sum of p^2 grows by more than a quarter. Such keys round alike in other rows, too: the rows are not independent.
+bool has_near_ties(const Row& row, double cell);
 
 // 1 + 2 sqrt(t sum lambda^2) + 2 t lambda_max with t = ln(1/rate), the rate of rows: the value that a
 // weighted chi-square, or a sum of independent sub-Gaussian errors, exceeds with that rate at most.

@@ -34,8 +34,28 @@ double ulps_between(DType type, double got, double exact) {
 // out: others with the same value would round alike.
 constexpr double kSpreadWeights = 4;  // l of a row whose largest weight is at most a quarter
 struct Pool {
-  double error2 = 0, variance = 0, variance2 = 0, largest = 0;
+  struct Member {
+    int64_t b, h, i;
+    double error2, variance;
+  };
+  std::vector<Member> members;
   std::unordered_set<uint64_t> seen;
+
+  // The rows together: lambda_max of the block diagonal is the largest of the rows', at most 1 within each.
+  struct Together {
+    double noise = 0, threshold = kInfinity;
+  };
+  Together together(double rate) const {
+    double error2 = 0, variance = 0, variance2 = 0, largest = 0;
+    for (const Member& m : members) {
+      error2 += m.error2;
+      variance += m.variance;
+      variance2 += m.variance * m.variance;
+      largest = std::max(largest, m.variance);
+    }
+    if (members.size() < 2 || !(variance > 0)) return {};
+    return {error2 / variance, noise_threshold({variance2 / (variance * variance), largest / variance, variance}, rate)};
+  }
 };
 
 // Rows with the same hash are taken for one in the pool: their outputs agree to 8 bits, so that they
@@ -127,8 +147,12 @@ struct Judge::Impl {
         };
         const int64_t split = p.choice.splits > 1 ? std::max<int64_t>(1, (head.nk + p.choice.splits - 1) / p.choice.splits) : head.nk;
         int64_t tile = std::max<int64_t>(1, std::min<int64_t>(16, options.numerics.tile));
+        const int64_t least_tile = tile;
         while (still_above_with({split, tile}) && tile < split) tile *= 2;
         if (split < head.nk && out.error2 >= limit) still_above_with({head.nk, head.nk});
+        // Nearly tied keys round alike, too.
+        if (const double cell = near_tie_cell(options.numerics); cell > 0 && out.error2 >= limit)
+          for (tile = least_tile; still_above_with({split, tile, cell}) && tile < split;) tile *= 2;
         out.noise = out.error2 / out.variance;
         if (!exactly && std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20) out.decided = false;
       }
@@ -323,23 +347,29 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
                      format("row [b=%ld,h=%ld,i=%ld] has %.3g times the rounding noise that its inputs explain, threshold %.3g", long(b), long(h), long(i), outcome.noise, outcome.threshold));
         }
         if (row.l >= kSpreadWeights && outcome.variance > 0 && std::isfinite(outcome.error2) && pool.seen.insert(hash_outputs(row)).second) {
-          pool.error2 += outcome.error2;
-          pool.variance += outcome.variance;
-          pool.variance2 += outcome.variance * outcome.variance;
-          pool.largest = std::max(pool.largest, outcome.variance);
+          pool.members.push_back({b, h, i, outcome.error2, outcome.variance});
         }
       }
     }
 
-  // The rows together: lambda_max of the block diagonal is the largest of the rows', at most 1 within each.
-  if (options.noise_budget && pool.seen.size() > 1 && pool.variance > 0) {
-    const double noise = pool.error2 / pool.variance;
-    const double threshold = noise_threshold({pool.variance2 / (pool.variance * pool.variance), pool.largest / pool.variance, pool.variance}, options.noise_rate);
-    v.worst_budget_share = std::max(v.worst_budget_share, noise / threshold);
-    if (!(noise <= threshold)) {
+  if (options.noise_budget) {
+    Pool::Together all = pool.together(options.noise_rate);
+    // Rows with nearly tied keys are not independent of each other; that is looked for only where it decides.
+    if (const double cell = near_tie_cell(options.numerics); !(all.noise <= all.threshold) && cell > 0) {
+      std::erase_if(pool.members, [&](const Pool::Member& m) {
+        me.head.load(p, m.b, s.key_head(m.h));
+        me.load_q(p, m.b, m.h, m.i);
+        classify(p, options.conventions, me.head, me.q.data(), m.b, m.h, m.i, me.row);
+        me.refer(p, options.numerics, false);
+        return has_near_ties(me.row, cell);
+      });
+      all = pool.together(options.noise_rate);
+    }
+    v.worst_budget_share = std::max(v.worst_budget_share, all.noise / all.threshold);
+    if (!(all.noise <= all.threshold)) {
       ++v.budget_failures;
       tally.fail(Check::budget, Disposition::incorrect,
-                 format("%zu rows together have %.3g times the rounding noise that their inputs explain, threshold %.3g", pool.seen.size(), noise, threshold));
+                 format("%zu rows together have %.3g times the rounding noise that their inputs explain, threshold %.3g", pool.members.size(), all.noise, all.threshold));
     }
   }
   return v;

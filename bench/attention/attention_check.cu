@@ -451,6 +451,12 @@ int main(int argc, char** argv) {
       masked_payload<__nv_bfloat16>(c);
       c.e = {1, 1, 1, 70, 90, d - 3, d}, c.name = "tiny unaligned D" + std::to_string(d);
       accuracy<__nv_bfloat16>(c);
+      c.e = {1, 2, 1, 3, 1100, d - 3, d}, c.name = "tiny few queries unaligned D" + std::to_string(d);
+      accuracy<__nv_bfloat16>(c);
+      c.scale = -0.3f, c.e = {1, 2, 1, 70, 190, d, d}, c.name = "tiny negative scale D" + std::to_string(d);
+      accuracy<__nv_bfloat16>(c);
+      c.e = {1, 2, 1, 3, 1100, d, d}, c.name = "tiny few queries negative scale D" + std::to_string(d);
+      accuracy<__nv_bfloat16>(c);
       c.scale = 1e6f, c.e = {1, 1, 1, 70, 90, d, d}, c.name = "tiny exact D" + std::to_string(d);
       accuracy<__nv_bfloat16>(c);
     }
