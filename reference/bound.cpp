@@ -436,8 +436,8 @@ double near_tie_cell(const Numerics& numerics) {
 
 namespace {
 
-// (Weights below 2^-1000 are one cell.)
-int64_t cell_of(const Row& row, size_t j, double cell) { return static_cast<int64_t>(std::floor(std::max(row.ds[j], -700.0) / cell)); }
+// (Cells about whole multiples, so that the keys next to the maximum are one; those of weights below 2^-1000 are one, too.)
+int64_t cell_of(const Row& row, size_t j, double cell) { return std::llround(std::max(row.ds[j], -700.0) / cell); }
 
 }  // namespace
 

@@ -62,7 +62,8 @@ struct Pool {
 // would round alike.
 uint64_t hash_outputs(const Row& row) {
   uint64_t h = 0x9E3779B97F4A7C15u;
-  for (double o : row.o_hi) h = (std::rotl(h, 27) ^ from_double(DType::bf16, o)) * 0xD6E8FEB86659FD93u;
+  for (size_t d = 0; d < row.o_hi.size(); ++d)  // (what a path leaves in a column that is not judged says nothing)
+    if (!row.column_nonfinite[d]) h = (std::rotl(h, 27) ^ from_double(DType::bf16, row.o_hi[d])) * 0xD6E8FEB86659FD93u;
   return h;
 }
 
@@ -143,6 +144,7 @@ struct Judge::Impl {
             out.threshold = threshold;
             limit = variance * threshold;
           }
+          if (!exactly && std::fabs(out.error2 - limit) < limit * 0x1p-20) out.decided = false;
           return out.error2 >= limit;
         };
         const int64_t split = p.choice.splits > 1 ? std::max<int64_t>(1, (head.nk + p.choice.splits - 1) / p.choice.splits) : head.nk;
@@ -154,7 +156,6 @@ struct Judge::Impl {
         if (const double cell = near_tie_cell(options.numerics); cell > 0 && out.error2 >= limit)
           for (tile = least_tile; still_above_with({split, tile, cell}) && tile < split;) tile *= 2;
         out.noise = out.error2 / out.variance;
-        if (!exactly && std::fabs(out.noise - out.threshold) < out.threshold * 0x1p-20) out.decided = false;
       }
     }
     return out;

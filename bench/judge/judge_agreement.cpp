@@ -2,6 +2,7 @@
 // every element and every row.
 //
 //   judge_agreement [--rows N] [--long-rows N] [--seed S] [--threads T]
+//   judge_agreement --case SEED        the one case of short rows that a complaint names
 //
 // N rows of 1 to 64 keys, D and Dv up to 16, and N long rows of 1024 keys, D = Dv = 64, over all regimes and types, results
 // of the host kernel. Each row is judged as it is, and with planted results: one element at bound x (1 -+ 1e-9) and exactly at the bound,
@@ -99,7 +100,12 @@ class Comparer {
     tally_.elements += b.elements;
     if (a.disposition != b.disposition || a.check != b.check || a.failures != b.failures || a.budget_failures != b.budget_failures ||
         a.buckets != b.buckets || a.elements != b.elements || fast_.elements.size() != slow_.elements.size() || fast_.rows.size() != slow_.rows.size()) {
-      tally_.complain(fmt::format("{}: double path says {} / {}, cpp_dec_float {} / {}", where, name_of(a.check), a.detail, name_of(b.check), b.detail));
+      std::string what = a.check != b.check ? "" : "; what differs:";
+      if (a.failures != b.failures) what += fmt::format(" {} and {} failures", a.failures, b.failures);
+      if (a.budget_failures != b.budget_failures) what += fmt::format(" {} and {} rows over their budget", a.budget_failures, b.budget_failures);
+      for (size_t n = 0; n < a.buckets.size(); ++n)
+        if (a.buckets[n] != b.buckets[n]) what += fmt::format(" {} and {} elements in bucket {}", a.buckets[n], b.buckets[n], n);
+      tally_.complain(fmt::format("{}: double path says {} / {}, cpp_dec_float {} / {}{}", where, name_of(a.check), a.detail, name_of(b.check), b.detail, what));
       return a.rows_exact;
     }
     for (size_t n = 0; n < fast_.elements.size(); ++n) {
@@ -169,10 +175,18 @@ class Comparer {
   Details fast_, slow_;
 };
 
+const Recipe kShortRows{.max_keys = 64, .max_width = 16, .work = 5e4};
+
+Tally one_case(uint64_t seed) {
+  Tally t;
+  Comparer(t).one_case(seed, Target::from_table(std::get<Kernel>(Kernel::load("host")).table()), kShortRows);
+  return t;
+}
+
 // Cases until `rows` rows were judged, shared among threads by their numbers.
 Tally compare(int64_t rows, bool long_rows, uint64_t seed, int threads) {
   Target target = Target::from_table(std::get<Kernel>(Kernel::load("host")).table());
-  Recipe recipe{.max_keys = 64, .max_width = 16, .work = 5e4};
+  Recipe recipe = kShortRows;
   if (long_rows) {
     target.widths = {64};
     recipe = {.min_keys = 1024, .max_keys = 1024, .work = 4e5};
@@ -220,6 +234,11 @@ int main(int count, char** arguments) {
   int64_t rows = 10000, long_rows = 100, seed = 1, threads = static_cast<int64_t>(std::thread::hardware_concurrency());
   for (int n = 1; n + 1 < count; n += 2) {
     const std::string name = arguments[n];
+    if (name == "--case") {
+      const Tally t = one_case(std::strtoull(arguments[n + 1], nullptr, 10));
+      print("One case", t);
+      return t.disagreements == 0 ? 0 : 1;
+    }
     int64_t* value = name == "--rows" ? &rows : name == "--long-rows" ? &long_rows : name == "--seed" ? &seed : name == "--threads" ? &threads : nullptr;
     if (value == nullptr) {
       fmt::print(stderr, "judge_agreement: unknown option {}\n", name);
