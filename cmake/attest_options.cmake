@@ -20,6 +20,9 @@ if(ATTEST_COVERAGE)
   target_link_options(attest_private_options INTERFACE --coverage)
 endif()
 
+# What runs little and takes long to optimise: the command, the tests, the faulty kernels.
+set(ATTEST_COLD_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1> $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O0>)
+
 # attest_library(NAME SOURCES... [DEPENDS...]): a static library of one room.
 function(attest_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
