@@ -11,7 +11,7 @@ endfunction()
 
 # attest_test(NAME SOURCES... DEPENDS... LABEL unit): one GoogleTest program, one ctest entry.
 function(attest_test name)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;DEPENDS;DEFINITIONS" ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "LABEL;TIMEOUT" "SOURCES;DEPENDS;DEFINITIONS") # LABEL may be a list
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
