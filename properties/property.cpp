@@ -213,6 +213,15 @@ CaseResult Property::check(const Problem& problem, const PropertyContext& contex
   return judge(problem, choices, context);
 }
 
+CaseResult Property::check_and_memory(const Problem& problem, const PropertyContext& context) const {
+  CaseResult r = check(problem, context);
+  if (r.verdict.disposition != Disposition::passed) return r;
+  const PropertyContext unrecorded{context.kernel, context.judge, context.contract, context.exact};
+  const Trial t = run_and_judge(problem, unrecorded, RunOptions{});
+  if (t.verdict.check == Check::memory) r = result(problem, t.verdict);
+  return r;
+}
+
 CaseResult says_nothing(const Problem& problem, const std::string& why) {
   return result(problem, not_applicable("the property says nothing about this case: " + why));
 }

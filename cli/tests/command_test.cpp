@@ -1,7 +1,9 @@
 // The command as a person uses it: exit codes, one line for every mistake, JSON alone on stdout, runs that repeat.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -273,6 +275,72 @@ TEST_F(Command, a_plug_in_that_hangs_is_a_finding_and_the_run_goes_on) {
 TEST_F(Command, a_plug_in_that_dies_while_it_loads_is_one_line) {
   expect_refused("verify --kernel " + plugin_that("load_exits"), 3, "exited with status 7");
   expect_refused("verify --kernel " + plugin_that("load_hangs") + " --call-limit 0.3s", 3, "no answer within 0.3 s");
+}
+
+// A run without what may differ: times, and the machine.
+json comparable(const fs::path& file) {
+  json run = json::parse(contents(file));
+  run.erase("seconds");
+  run.erase("environment");
+  for (json& p : run["properties"]) p.erase("seconds");
+  return run;
+}
+
+TEST_F(Command, a_killed_run_is_continued_to_the_same_figures) {
+  const std::string mutant = MUTANTS ":no_rescale";
+  ASSERT_EQ(attest("verify --kernel " + mutant + " --cases 300 --properties 'matches|keys|v_' --threads 2 --baseline host --report whole").exit, 1);
+
+  const pid_t run = fork();
+  if (run == 0) {
+    if (chdir(folder_.c_str()) != 0 || std::freopen("killed.txt", "w", stdout) == nullptr) _exit(99);
+    execl(ATTEST, "attest", "verify", "--kernel", mutant.c_str(), "--cases", "300", "--properties", "matches|keys|v_", "--threads", "2", "--baseline", "host", "--report", "part",
+          static_cast<char*>(nullptr));
+    _exit(99);
+  }
+  const auto batches = [&] {
+    const std::string journal = contents(folder_ / "part/journal.jsonl");
+    int64_t ended = 0;
+    for (size_t at = journal.find("{\"ends\""); at != std::string::npos; at = journal.find("{\"ends\"", at + 1)) ++ended;
+    return ended;
+  };
+  for (int n = 0; n < 6000 && batches() < 8; ++n) usleep(10000);
+  kill(run, SIGKILL);
+  int status = 0;
+  waitpid(run, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "the run ended before it was killed: " << contents(folder_ / "killed.txt");
+  ASSERT_FALSE(fs::exists(folder_ / "part/verify.json"));
+  std::ofstream(folder_ / "part/journal.jsonl", std::ios::app) << R"({"begins":{"prop)";  // as a kill within a write leaves it
+
+  const Ran resumed = attest("verify --resume part --threads 1");
+  EXPECT_EQ(resumed.exit, 1) << resumed.err;
+  EXPECT_EQ(comparable(folder_ / "part/verify.json"), comparable(folder_ / "whole/verify.json"));
+  // A run that is over has nothing to go on with but what it tells of its failures.
+  EXPECT_EQ(attest("verify --resume whole").exit, 1);
+}
+
+TEST_F(Command, what_cannot_be_continued_is_named) {
+  expect_refused("verify --resume nowhere", 2, "nowhere/journal.jsonl");
+  fs::create_directory(folder_ / "r");
+  write("r/journal.jsonl", "{\"run\":{\"command\":\"x\"}}\n");
+  expect_refused("verify --resume r", 2, "does not say 'attest'");
+  write("r/journal.jsonl", "hello\n");
+  expect_refused("verify --resume r", 2, "line 1");
+  expect_refused("verify --resume r --seed 2", 2, "--resume");
+}
+
+TEST_F(Command, against_a_baseline_differences_are_told_and_decide_nothing) {
+  const Ran ran = attest("verify --kernel '" EXAMPLE "' --baseline host --cases 40 --properties 'matches_reference|keys_doubled' --report r");
+  EXPECT_EQ(ran.exit, 4) << ran.err;  // too few cases, as without a baseline
+  EXPECT_NE(ran.out.find("against the baseline host"), std::string::npos) << ran.out;
+  const json run = json::parse(contents(folder_ / "r/verify.json"));
+  EXPECT_EQ(run["baseline"]["kernel"], "host");
+  const json& f32 = run["baseline"]["differences"]["f32"];
+  EXPECT_EQ(f32["cases"], 40);
+  int64_t all = 0;
+  for (const auto& [name, n] : f32["ulp"].items()) all += n.get<int64_t>();
+  EXPECT_EQ(all, f32["elements"].get<int64_t>());
+  EXPECT_GT(f32["rows_nearer"].get<int64_t>(), f32["rows_baseline_nearer"].get<int64_t>()) << "the example computes in double";
+  expect_refused("verify --baseline nothing_here", 2, "nothing_here");
 }
 
 TEST_F(Command, isolation_changes_no_figure) {

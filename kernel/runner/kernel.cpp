@@ -115,11 +115,13 @@ struct RemoteTable {
   attest_kernel table{};
 
   explicit RemoteTable(const wire::Description& description) : told(description) {
-    for (auto* text : {told.name, told.version, told.device_name}) {
-      text[wire::kNameBytes - 1] = 0;
+    const auto clean = [](char* text, size_t size) {
+      text[size - 1] = 0;
       for (char* c = text; *c != 0; ++c)
         if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7F) *c = ' ';  // a name is printed
-    }
+    };
+    for (auto* text : {told.name, told.version, told.device_name}) clean(text, wire::kNameBytes);
+    clean(told.further, sizeof told.further);
     for (uint32_t* n : {&told.type_count, &told.head_width_count, &told.tile_count, &told.split_count, &told.order_count, &told.p_type_count}) *n = std::min(*n, wire::kMostEntries);
     table.abi_version = ATTEST_ABI_VERSION;
     table.struct_size = sizeof table;
@@ -159,6 +161,7 @@ struct Kernel::Impl {
   std::string name;
   std::string device = "cpu";
   std::string spec;                     // as it was loaded
+  std::string further;
   std::optional<Isolation> isolation;
   std::function<void(const Problem&, const Observation&)> tell_lost;
   std::shared_ptr<std::mutex> serial = std::make_shared<std::mutex>();
@@ -231,6 +234,7 @@ class Borrowed {
 const attest_kernel& Kernel::table() const { return *impl_->table; }
 std::string Kernel::name() const { return impl_->name; }
 std::string Kernel::device() const { return impl_->device; }
+std::string Kernel::further() const { return impl_->further; }
 bool Kernel::isolated() const { return impl_->isolation.has_value(); }
 std::vector<std::string> Kernel::built_in() {
 #if ATTEST_HAVE_CUDA
@@ -261,13 +265,15 @@ std::variant<Kernel, LoadError> Kernel::load(const std::string& name, const std:
     k.impl_->isolation = isolation;
     k.impl_->spec = name;
     k.impl_->device = remote->told.device_name;
+    k.impl_->further = remote->told.further;
     if (is_built_in(name)) k.impl_->name = name;
     k.impl_->idle.push_back(std::move(worker));
     return k;
   }
   auto found = find_table(name);
   if (auto* error = std::get_if<LoadError>(&found)) return *error;
-  Kernel k = from_table(std::get<const attest_kernel*>(found));
+  Kernel k = from_table(std::get<FoundTable>(found).table);
+  k.impl_->further = std::get<FoundTable>(found).further;
   if (is_built_in(name)) k.impl_->name = name;
   if (k.table().device == kDLCUDA) {
     std::string why;

@@ -66,6 +66,8 @@ class Kernel {
   bool has(attest_feature f) const { return (table().features & f) != 0; }
   bool traceable() const { return table().trace_capacity != nullptr; }
   bool isolated() const;
+  // The names of the plug-in's other kernels where it holds several and none was named, with commas; else "".
+  std::string further() const;
 
   // The same isolated kernel with workers of its own, that have made no call yet.
   Kernel alone() const;

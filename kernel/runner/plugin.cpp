@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kBuiltIn[] = {"host", "cuda", "cuda_hopper"};
 
-std::variant<const attest_kernel*, LoadError> load_plugin(const std::string& spec) {
+std::variant<FoundTable, LoadError> load_plugin(const std::string& spec) {
   // path or path:name.
   std::string path = spec, wanted;
   if (const auto colon = spec.rfind(':'); colon != std::string::npos && !std::filesystem::exists(spec)) {
@@ -44,15 +44,19 @@ std::variant<const attest_kernel*, LoadError> load_plugin(const std::string& spe
   const auto get = reinterpret_cast<attest_kernel_get_fn>(dlsym(handle, ATTEST_KERNEL_SYMBOL));
   if (get == nullptr) return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "' does not export " ATTEST_KERNEL_SYMBOL};
   std::string names;
+  FoundTable first;
   for (uint32_t index = 0;; ++index) {
     const attest_kernel* table = get(index);
     if (table == nullptr) break;
     if (const std::string fault = table_fault(*table); !fault.empty())
       return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "', kernel " + std::to_string(index) + ": " + fault};
-    if (wanted.empty() || wanted == table->name) return table;
+    if (wanted == table->name) return FoundTable{table};
+    if (wanted.empty() && first.table == nullptr) first.table = table;
+    else if (wanted.empty()) first.further += (first.further.empty() ? "" : ", ") + std::string(table->name);
     names += (names.empty() ? "" : ", ") + std::string(table->name);
   }
   if (names.empty()) return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "' holds no kernel"};
+  if (wanted.empty()) return first;
   return LoadError{LoadError::Kind::not_found, "plug-in '" + path + "' holds no kernel '" + wanted + "', it has " + names};
 }
 
@@ -76,11 +80,11 @@ std::string table_fault(const attest_kernel& t) {
   return "";
 }
 
-std::variant<const attest_kernel*, LoadError> find_table(const std::string& name) {
-  if (name == "host") return host_kernel();
+std::variant<FoundTable, LoadError> find_table(const std::string& name) {
+  if (name == "host") return FoundTable{host_kernel()};
   if (is_built_in(name)) {
 #if ATTEST_HAVE_CUDA
-    return name == "cuda" ? cuda_kernel() : cuda_hopper_kernel();
+    return FoundTable{name == "cuda" ? cuda_kernel() : cuda_hopper_kernel()};
 #else
     return LoadError{LoadError::Kind::no_device, "kernel '" + name + "' is not in this build: it was configured without CUDA"};
 #endif

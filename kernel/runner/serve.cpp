@@ -74,12 +74,13 @@ class Server {
   }
   bool good() const { return request_ != MAP_FAILED && reply_ != MAP_FAILED; }
 
-  bool load(const std::function<std::variant<const attest_kernel*, LoadError>()>& find) {
+  bool load(const std::function<std::variant<FoundTable, LoadError>()>& find) {
     auto found = find();
     if (const auto* error = std::get_if<LoadError>(&found)) return refuse(*error);
-    table_ = std::get<const attest_kernel*>(found);
+    table_ = std::get<FoundTable>(found).table;
     if (const std::string fault = fill(reply_->description, *table_); !fault.empty())
       return refuse({LoadError::Kind::bad_plugin, "plug-in '" + std::string(table_->name) + "' " + fault});
+    copy(reply_->description.further, sizeof reply_->description.further, std::get<FoundTable>(found).further);
     std::string why;
     arena_ = table_->device == kDLCPU ? cpu_arena() : cuda_arena(why);
     if (arena_ == nullptr) return refuse({LoadError::Kind::no_device, std::string("kernel '") + table_->name + "' needs a CUDA device: " + why});
@@ -167,7 +168,7 @@ class Server {
 
 }  // namespace
 
-int serve(const std::string& text, const std::function<std::variant<const attest_kernel*, LoadError>()>& load) {
+int serve(const std::string& text, const std::function<std::variant<FoundTable, LoadError>()>& load) {
   wire::Ends ends;
   if (std::sscanf(text.c_str(), "%d,%d,%d,%d", &ends.socket, &ends.request, &ends.reply, &ends.image) != 4) {
     std::fprintf(stderr, "attest: a worker is started by attest alone\n");

@@ -28,6 +28,7 @@ struct Request {
 // A table as plain bytes.
 struct Description {
   char name[kNameBytes] = "", version[kNameBytes] = "", device_name[kNameBytes] = "";
+  char further[8 * kNameBytes] = "";  // names of the plug-in's other kernels; cut where they are too many
   int32_t device = 0, reentrant = 0, has_merge = 0, has_trace = 0, has_workspace = 0, reserved = 0;
   uint32_t features = 0;
   uint32_t type_count = 0, head_width_count = 0, tile_count = 0, split_count = 0, order_count = 0, p_type_count = 0;
