@@ -5,7 +5,7 @@
 // A case that the property says nothing about (keys_permuted under a causal mask, say) comes back with the
 // disposition not_supported and the reason in `detail`; the loop then draws another.
 // Names and statements live in properties/properties.def, which CMake reads too; each property is defined in
-// plain.cpp, trace.cpp, relations.cpp or merge.cpp.
+// plain.cpp, trace.cpp, relations.cpp, merge.cpp, streams.cpp or rounding.cpp.
 // Errors: what a property throws is a fault of the harness, never of the kernel.
 // Example:
 //     for (const Property& p : all_properties())

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "kernel/host/host.h"
+#include "kernel/runner/one_line.h"
 #if ATTEST_HAVE_CUDA
 #include "kernel/cuda/cuda.h"
 #endif
@@ -69,6 +70,9 @@ std::string table_fault(const attest_kernel& t) {
     return "has ABI version " + std::to_string(t.abi_version) + ", this attest speaks version " + std::to_string(ATTEST_ABI_VERSION);
   if (t.struct_size < sizeof(attest_kernel)) return "has a table of " + std::to_string(t.struct_size) + " bytes, expected " + std::to_string(sizeof(attest_kernel));
   if (t.name == nullptr || t.version == nullptr) return "has no name or version";
+  constexpr size_t kLongest = 127;
+  for (const char* text : {t.name, t.version})
+    if (*text == 0 || one_line(text, kLongest) != text) return "has a name or version that is no line of UTF-8 of 1 to " + std::to_string(kLongest) + " bytes";
   if (t.supports == nullptr || t.forward == nullptr) return "lacks supports or forward";
   if (t.device != kDLCPU && t.device != kDLCUDA) return "names device type " + std::to_string(t.device) + ", expected CPU (1) or CUDA (2)";
   if (t.type_count == 0 || t.types == nullptr) return "lists no types";

@@ -126,9 +126,10 @@ class Server {
       reply_->needs = ask_kernel(*table_, r.call);
       return;
     }
-    const bool merging = r.op == wire::Op::merge;
-    if (!merging && r.call.asked == 0) {
-      const Needs needs = ask_kernel(*table_, r.call);
+    const bool merging = r.op == wire::Op::merge, two = r.op == wire::Op::forward_two;
+    for (const PlannedCall* call : {&r.call, &r.second}) {
+      if (merging || call->asked != 0 || (call == &r.second && !two)) continue;
+      const Needs needs = ask_kernel(*table_, *call);
       if (needs.supported == 0) {
         reply_->outcome = {};
         reply_->outcome.status = ATTEST_UNSUPPORTED;
@@ -137,14 +138,16 @@ class Server {
       }
     }
     if (r.image_bytes != mapped_) map(r.image_bytes);
-    const size_t size = merging ? r.merging.plan.size : r.call.plan.size;
+    const size_t size = merging ? r.merging.plan.size : two ? second_image(r.call) + r.second.plan.size : r.call.plan.size;
     uint8_t* base = image_;
     const bool elsewhere = table_->device != kDLCPU;
     if (elsewhere) {
       base = arena_->reserve(size);
       arena_->upload(image_, size);
     }
-    reply_->outcome = merging ? call_merge(*table_, r.merging, base, *arena_, serial_) : call_forward(*table_, r.call, base, *arena_, serial_);
+    reply_->outcome = merging ? call_merge(*table_, r.merging, base, *arena_, serial_)
+                      : two   ? call_forward_two(*table_, r.call, r.second, base, *arena_, serial_)
+                              : call_forward(*table_, r.call, base, *arena_, serial_);
     if (elsewhere && reply_->outcome.status == ATTEST_OK) arena_->download(image_, size);
   }
   void map(uint64_t bytes) {

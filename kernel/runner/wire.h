@@ -14,14 +14,15 @@ namespace attest::wire {
 inline constexpr uint32_t kMostEntries = 64;  // of each list of a table
 inline constexpr size_t kNameBytes = 128;
 
-enum class Op : uint32_t { ask, forward, merge, end };
+enum class Op : uint32_t { ask, forward, forward_two, merge, end };
 
 struct Request {
   uint64_t sequence = 0;  // of the question; the reply repeats it
   Op op = Op::ask;
   uint32_t reserved = 0;
   uint64_t image_bytes = 0;  // present size of the image's file
-  PlannedCall call;                 // ask, forward
+  PlannedCall call;                 // ask, forward, forward_two
+  PlannedCall second;               // forward_two
   PlannedMerge merging;         // merge
 };
 
