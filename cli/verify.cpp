@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -61,6 +62,15 @@ Options continued(const Options& o, const JournalRead& before) {
     if (found == before.run.end()) throw Stop(Exit::usage, fmt::format("--resume: the journal in '{}' does not say '{}'", o.resume, name));
     return found->second;
   };
+  const Options plain;
+  const KernelChoice &k = o.kernel, &no_choice = plain.kernel;
+  for (const auto& [option, typed] : {std::pair<const char*, bool>{"--kernel", !k.name.empty()}, {"--isolate", k.isolate}, {"--no-isolate", k.no_isolate},
+                                      {"--call-limit", k.call_limit != no_choice.call_limit}, {"--memory-limit", k.memory_limit != no_choice.memory_limit},
+                                      {"--python", k.python != no_choice.python}, {"--cases", o.cases != plain.cases}, {"--time", !o.time.empty()},
+                                      {"--seed", o.seed != plain.seed}, {"--properties", !o.properties.empty()}, {"--contract", o.contract != plain.contract},
+                                      {"--baseline", !o.baseline.empty()}, {"--report", !o.report.empty()}, {"--shard", o.shard != plain.shard},
+                                      {"--exact", o.exact}, {"--list", o.list}, {"--dry-run", o.dry_run}})
+    if (typed) throw Stop(Exit::usage, fmt::format("--resume: {} may not be given, the journal says how the run goes on", option));
   if (text("attest") != ATTEST_VERSION) throw Stop(Exit::usage, fmt::format("--resume: '{}' is a run of attest {}, this is {}", o.resume, text("attest"), ATTEST_VERSION));
   Options all = o;
   all.kernel = {text("kernel"), !text("isolate").empty(), !text("no_isolate").empty(), text("call_limit"), text("memory_limit"), text("python")};
@@ -225,9 +235,6 @@ Action add_verify(CommandLine command) {
   command.flag("--list", o->list, "lists the properties and what each says");
   command.flag("--dry-run", o->dry_run, "says what would be checked, and checks nothing");
   command.option("--resume", o->resume, "DIR", "goes on with the run whose report folder this is, from where it was stopped or killed");
-  for (const char* shaping : {"--kernel", "--isolate", "--no-isolate", "--call-limit", "--memory-limit", "--python", "--cases", "--time", "--seed", "--properties", "--contract",
-                              "--baseline", "--report", "--shard", "--exact", "--list", "--dry-run"})
-    command.excludes("--resume", shaping);
   return [o] { return verify_kernel(*o); };
 }
 

@@ -289,12 +289,12 @@ json comparable(const fs::path& file) {
 
 TEST_F(Command, a_killed_run_is_continued_to_the_same_figures) {
   const std::string mutant = MUTANTS ":no_rescale";
-  ASSERT_EQ(attest("verify --kernel " + mutant + " --cases 300 --properties 'matches|v_' --threads 2 --baseline host --report whole").exit, 1);
+  ASSERT_EQ(attest("verify --kernel " + mutant + " --cases 200 --properties 'matches' --threads 2 --baseline host --report whole").exit, 1);
 
   const pid_t run = fork();
   if (run == 0) {
     if (chdir(folder_.c_str()) != 0 || std::freopen("killed.txt", "w", stdout) == nullptr) _exit(99);
-    execl(ATTEST, "attest", "verify", "--kernel", mutant.c_str(), "--cases", "300", "--properties", "matches|v_", "--threads", "2", "--baseline", "host", "--report", "part",
+    execl(ATTEST, "attest", "verify", "--kernel", mutant.c_str(), "--cases", "200", "--properties", "matches", "--threads", "2", "--baseline", "host", "--report", "part",
           static_cast<char*>(nullptr));
     _exit(99);
   }
@@ -341,7 +341,10 @@ TEST_F(Command, what_cannot_be_continued_is_named) {
   expect_refused("verify --resume r", 2, "does not say 'attest'");
   write("r/journal.jsonl", "hello\n");
   expect_refused("verify --resume r", 2, "line 1");
-  expect_refused("verify --resume r --seed 2", 2, "--resume");
+  expect_refused("verify --resume r --seed 2", 2, "line 1");
+  write("r/journal.jsonl", "{\"run\":{\"attest\":\"0\"}}\n");
+  expect_refused("verify --resume r --seed 2", 2, "--seed may not be given");
+  expect_refused("verify --resume r", 2, "is a run of attest 0");
 }
 
 TEST_F(Command, against_a_baseline_differences_are_told_and_decide_nothing) {
@@ -357,6 +360,30 @@ TEST_F(Command, against_a_baseline_differences_are_told_and_decide_nothing) {
   EXPECT_EQ(all, f32["elements"].get<int64_t>());
   EXPECT_GT(f32["rows_nearer"].get<int64_t>(), f32["rows_baseline_nearer"].get<int64_t>()) << "the example computes in double";
   expect_refused("verify --baseline nothing_here", 2, "nothing_here");
+}
+
+const char* kThreeKeys = R"({"attest_case": 1, "property": "matches_reference", "type": "f32", "scale": 1, "scores": [[1, 2, 5], [2, 1, 0]], "values": [[1, 0], [0, 1], [1, 1]]})";
+
+TEST_F(Command, what_is_written_where_it_must_not_be_is_seen_by_every_command) {
+  write("case.json", kThreeKeys);
+  for (const std::string& command : {std::string("replay case.json"), std::string("show case.json"), std::string("shrink case.json --time 1s"), std::string("diagnose case.json")}) {
+    const Ran ran = attest(command + " --kernel " + plugin_that("wrong_buffer"));
+    EXPECT_EQ(ran.exit, 1) << command << "\n" << ran.out << ran.err;
+    EXPECT_NE((ran.out + ran.err).find(command.rfind("shrink", 0) == 0 ? "/memory/" : "input"), std::string::npos) << command << "\n" << ran.out << ran.err;
+  }
+  EXPECT_EQ(attest("replay case.json --kernel " + plugin_that("none")).exit, 0);
+}
+
+TEST_F(Command, a_kernel_that_says_it_failed_is_a_violation_for_every_command) {
+  write("case.json", kThreeKeys);
+  const std::string kernel = " --kernel '" HOSTILE "/plugin_hostile_path.so:../../escaped'";
+  for (const std::string& command : {std::string("replay case.json"), std::string("show case.json"), std::string("shrink case.json --time 1s"), std::string("diagnose case.json")}) {
+    const Ran ran = attest(command + kernel);
+    EXPECT_EQ(ran.exit, 1) << command << "\n" << ran.out << ran.err;
+  }
+  const Ran ran = attest("verify --cases 20 --properties '^repeat_call$'" + kernel);
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.err;
+  EXPECT_NE(ran.out.find("diagnosis:"), std::string::npos) << ran.out;
 }
 
 // Every file and folder under `root`, relative to it.
@@ -403,13 +430,13 @@ TEST_F(Command, names_and_paths_in_a_case_file_lead_nowhere) {
   fs::create_directories(folder_ / "a/b");
   const std::string mutant = "--kernel " MUTANTS ":no_rescale";
   int n = 0;
-  for (const std::string name : {std::string("../../escaped"), (folder_ / "escaped").string(), std::string("a\\u0000b"), std::string("a\\nb\\u001b[2J"), std::string(100000, 'x')}) {
+  for (const std::string& name : {std::string("../../escaped"), (folder_ / "escaped").string(), std::string("a\\u0000b"), std::string("a\\nb\\u001b[2J"), std::string(100000, 'x')}) {
     const std::string file = "a/b/case" + std::to_string(n++) + ".json";
     const std::string text = R"({"attest_case": 1, "name": ")" + name + R"(", "signature": ")" + name +
                              R"(", "type": "f32", "scale": 1, "scores": [[1, 2, 5, 3]], "values": [[1, 0], [0, 1], [1, 1], [0, 0]], "choice": {"tile_keys": 2}})";
     write(file, text);
     const std::set<std::string> before = everything_under(folder_);
-    for (const std::string command : {"replay " + file + " ", "show " + file + " ", "diagnose " + file + " "}) {
+    for (const std::string& command : {"replay " + file + " ", "show " + file + " ", "diagnose " + file + " "}) {
       const Ran ran = attest(command + mutant);
       EXPECT_TRUE(ran.exit == 0 || ran.exit == 1) << command << ran.out << ran.err;
       EXPECT_TRUE(plain_text(ran.out) && plain_text(ran.err)) << command;
@@ -419,12 +446,13 @@ TEST_F(Command, names_and_paths_in_a_case_file_lead_nowhere) {
     EXPECT_EQ(attest("convert " + file + " a/b/converted.safetensors").exit, 0);
     std::set<std::string> after = everything_under(folder_);
     for (const std::string& one : before) after.erase(one);
+    for (const char* own : {"out.txt", "err.txt"}) after.erase(own);  // this test's
     for (const std::string& one : after) EXPECT_EQ(one.rfind("a/b/", 0), 0u) << one;
   }
   // A path where contents belong is no contents.
   write("secret.json", kCase);
   for (const std::string field : {"q", "k", "v", "values", "scores", "mask", "bias"})
-    for (const std::string path : {std::string("secret.json"), (folder_ / "secret.json").string(), std::string("/etc/passwd")}) {
+    for (const std::string& path : {std::string("secret.json"), (folder_ / "secret.json").string(), std::string("/etc/passwd")}) {
       json c = json::parse(kCase);
       c[field] = path;
       write("a.json", c.dump());

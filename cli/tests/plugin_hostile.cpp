@@ -36,6 +36,7 @@ attest_kernel table_of(const char* name) {
   table.types = kTypes;
   table.type_count = 1;
   table.head_width_max = 64;
+  table.features = ATTEST_UNALIGNED;
   table.supports = supports;
   table.forward = forward;
   return table;
