@@ -297,7 +297,7 @@ void describe(Graph& g, const Key& key) {
 // A graph with the plan that runs it.
 class Plan {
  public:
-  Plan(cudnnHandle_t handle, const Key& key) {
+  Plan(cudnnHandle_t handle, const Key& key) : rows_(static_cast<size_t>(key.q.extent[0]), static_cast<int32_t>(key.q.extent[2])) {
     describe(graph_, key);
     const std::vector<cudnnBackendDescriptor_t> operations = graph_.operations();
     whole_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
@@ -308,6 +308,8 @@ class Plan {
     check(cudnnBackendGetAttribute(plan_->get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &returned, &workspace_), "the workspace");
   }
   int64_t workspace() const { return workspace_; }
+  // Nq for every batch. Lives as long as the plan: a graph that captured the copy of it may run later.
+  const std::vector<int32_t>& rows() const { return rows_; }
   void run(cudnnHandle_t handle, const std::vector<int64_t>& uids, const std::vector<void*>& addresses, void* workspace) const {
     Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, static_cast<int64_t>(uids.size()), uids.data());
@@ -346,6 +348,7 @@ class Plan {
     throw Refused(why);
   }
 
+  std::vector<int32_t> rows_;
   Graph graph_;
   Descriptor whole_{CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR};
   std::unique_ptr<Descriptor> plan_;
@@ -463,9 +466,7 @@ attest_status forward(const attest_args* a, void* stream, char* message, size_t 
     if (a->causal != 0 || a->key_lengths != nullptr) give(kMinusInfinity, &minus_infinity);
     if (a->key_lengths != nullptr) {
       char* at = static_cast<char*>(a->workspace) + plan_bytes(plan);
-      const std::vector<int32_t> rows(static_cast<size_t>(a->q->shape[0]), static_cast<int32_t>(a->q->shape[2]));
-      // From pageable memory: taken before the call returns.
-      const cudaError_t copied = cudaMemcpyAsync(at, rows.data(), 4 * rows.size(), cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream));
+      const cudaError_t copied = cudaMemcpyAsync(at, plan.rows().data(), 4 * plan.rows().size(), cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream));
       if (copied != cudaSuccess) {
         say(message, size, cudaGetErrorString(copied));
         return ATTEST_FAILED;
