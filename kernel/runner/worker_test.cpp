@@ -214,7 +214,7 @@ int64_t resident_pages() {
   return resident;
 }
 
-// ATTEST_FAULTS=1000 worker_test --gtest_filter='*InARow'
+// ATTEST_FAULTS=1000 worker_test --gtest_filter='*InARow*'
 TEST(Worker, ManyFaultsInARowLoseAndLeaveNothing) {
   const char* asked = std::getenv("ATTEST_FAULTS");
   const int64_t faults = asked != nullptr ? std::atoll(asked) : 100;
