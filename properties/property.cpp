@@ -15,6 +15,7 @@ Property make_property(std::string_view name, std::string_view statement, const 
   p.statement = statement;
   p.regimes = d.regimes;
   p.weight = d.weight;
+  p.enough = d.enough;
   p.not_covered = d.not_covered;
   p.recipe = d.recipe;
   p.values = d.values;

@@ -120,7 +120,8 @@ void ordinary_values(Problem& p, Choices& choices) {
 
 namespace definitions {
 
-const Definition rounding_does_not_lean{.regimes = regime_sets::ties, .not_covered = unbiased_not_covered, .recipe = many_ties, .values = ordinary_values, .judge = unbiased_judge};
+// A case pools the errors of some hundred elements at least.
+const Definition rounding_does_not_lean{.regimes = regime_sets::ties, .enough = 15, .not_covered = unbiased_not_covered, .recipe = many_ties, .values = ordinary_values, .judge = unbiased_judge};
 
 }  // namespace definitions
 

@@ -42,8 +42,11 @@ CaseResult two_streams_judge(const Problem& p, Choices& choices, const PropertyC
 
 namespace definitions {
 
-const Definition graph_replay{.regimes = regime_sets::random, .not_covered = streams_not_covered, .judge = graph_replay_judge};
-const Definition two_streams{.regimes = regime_sets::batches, .not_covered = streams_not_covered, .judge = two_streams_judge};
+// What a stream or a graph breaks, it breaks in every case of a kind: fewer cases say enough.
+constexpr int64_t kEnough = 20;
+
+const Definition graph_replay{.regimes = regime_sets::random, .enough = kEnough, .not_covered = streams_not_covered, .judge = graph_replay_judge};
+const Definition two_streams{.regimes = regime_sets::batches, .enough = kEnough, .not_covered = streams_not_covered, .judge = two_streams_judge};
 
 }  // namespace definitions
 
