@@ -137,6 +137,7 @@ Outcome call_forward_two(const attest_kernel& table, const PlannedCall& first, c
   return timed([&](char* message, size_t size) {
     std::unique_lock lock(serial, std::defer_lock);
     if (table.reentrant == 0) lock.lock();
+    arena.synchronise();  // the other stream does not wait for the images to arrive
     attest_status status = table.forward(a.get(), arena.stream(), message, size);
     if (status == ATTEST_OK) status = table.forward(b.get(), arena.other_stream(), message, size);
     arena.synchronise();

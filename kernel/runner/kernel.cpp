@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint8_t kFirstPoison = 0xFF;  // NaN in every format
 constexpr uint8_t kSecondPoison = 0x5B;
-constexpr size_t kMostDeviceWorkers = 4;  // each holds a context on the device
+constexpr size_t kMostDeviceWorkers = 8;  // each holds a context on the device
 
 bool packed(const Layout& l) {
   int64_t expected = 1;

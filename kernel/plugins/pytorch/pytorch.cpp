@@ -210,7 +210,10 @@ attest_kernel make_table(const char* name, uint32_t features) {
   t.conventions.causal_top_left = 1;
   t.conventions.nonfinite_v_leaks = 1;  // a weight of 0 is multiplied with V all the same
   t.numerics.l_from = 1;
-  if (by == kMath) t.numerics.p_type = ATTEST_F32;
+  if (by == kMath) {
+    t.numerics.p_type = ATTEST_F32;
+    t.conventions.batch_dependent = 1;  // cuBLAS chooses its kernel, and with it the order of its sums, by shape and strides
+  }
   t.supports = supports<by>;
   t.forward = forward<by>;
   return t;
