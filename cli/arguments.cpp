@@ -64,6 +64,9 @@ Contract contract(const std::string& option, const std::string& text) {
 }
 
 std::vector<const Property*> select_properties(const std::string& option, const std::string& expression) {
+  // The library recurses over the expression; its stack holds this much of any.
+  constexpr size_t kLongest = 1000;
+  if (expression.size() > kLongest) throw Stop(Exit::usage, fmt::format("{}: an expression of {} characters, at most {} are taken", option, expression.size(), kLongest));
   std::regex wanted;
   try {
     wanted = std::regex(expression, std::regex::ECMAScript);
@@ -107,7 +110,15 @@ Kernel load_kernel(const KernelChoice& choice) {
     throw Stop(Exit::inconclusive, "no built-in kernel can run on this machine");
   }
   auto loaded = load(choice.name);
-  if (auto* kernel = std::get_if<Kernel>(&loaded)) return *kernel;
+  if (auto* kernel = std::get_if<Kernel>(&loaded)) {
+    // One of several, and nobody chose it.
+    constexpr size_t kShown = 200;
+    const std::string further = kernel->further();
+    if (!further.empty())
+      fmt::print(stderr, "attest: '{}' holds several kernels, this is {}; {}:NAME is another: {}\n", choice.name, kernel->name(), choice.name,
+                 further.size() <= kShown ? further : further.substr(0, further.rfind(',', kShown)) + ", ...");
+    return *kernel;
+  }
   const LoadError& error = std::get<LoadError>(loaded);
   throw Stop(error.kind == LoadError::Kind::no_device ? Exit::inconclusive : error.kind == LoadError::Kind::crashed ? Exit::crash : Exit::usage, error.message);
 }

@@ -44,7 +44,8 @@ struct KernelChoice {
   std::string call_limit = "60s", memory_limit = "8G", python = "python3";
 };
 
-// Loads it: a plug-in into workers, a built-in kernel into this process, unless the choice says otherwise.
+// Loads it: a plug-in into workers, a built-in kernel into this process, unless the choice says otherwise. Says on stderr
+// which kernel was taken where a plug-in holds several and none was named.
 Kernel load_kernel(const KernelChoice& choice);
 
 // The options that make this choice again: "--kernel ./mine.so --call-limit 5s".

@@ -11,6 +11,7 @@
 #include "cli/crash.h"
 #include "cli/environment.h"
 #include "corpus/case_file.h"
+#include "kernel/runner/one_line.h"
 #include "kernel/runner/serve.h"
 #include "properties/verify.h"
 
@@ -18,9 +19,9 @@ namespace {
 
 using namespace attest::cli;
 
-int stop(Exit code, std::string line) {
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  fmt::print(stderr, "attest: {}\n", line);
+int stop(Exit code, const std::string& line) {
+  constexpr size_t kLongest = 2000;
+  fmt::print(stderr, "attest: {}\n", attest::one_line(line, kLongest));
   return static_cast<int>(code);
 }
 

@@ -132,7 +132,7 @@ Exit replay(const Options& o) {
         judged(std::string(p->name), std::move(refused));
         continue;
       }
-      judged(std::string(p->name), p->check(c.problem, context));
+      judged(std::string(p->name), p->check_and_memory(c.problem, context));
     }
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -94,6 +94,21 @@ std::string looseness_table(const std::map<std::string, Looseness>& looseness) {
   return text;
 }
 
+nlohmann::ordered_json differences_of(const std::map<std::string, Difference>& differences) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::object();
+  for (const auto& [type, d] : differences) {
+    nlohmann::ordered_json& one = all[type];
+    one = {{"cases", d.cases}, {"without_baseline", d.without_baseline}, {"elements", d.elements}, {"equal", d.equal()}};
+    for (int n = 0; n < kDistances; ++n) one["ulp"][distance_name(n)] = d.distances[static_cast<size_t>(n)];
+    one["nearer"] = d.nearer;
+    one["baseline_nearer"] = d.baseline_nearer;
+    one["rows"] = d.rows;
+    one["rows_nearer"] = d.rows_nearer;
+    one["rows_baseline_nearer"] = d.rows_baseline_nearer;
+  }
+  return all;
+}
+
 nlohmann::ordered_json shares_of(const std::map<std::string, Looseness>& looseness) {
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
   for (const auto& [name, l] : looseness)
@@ -171,6 +186,39 @@ std::string totals_text(const RunSummary& run) {
   return text;
 }
 
+std::string baseline_text(const RunSummary& run) {
+  if (run.baseline == nullptr) return "";
+  std::map<std::string, Difference> all;
+  std::string lines;
+  const auto line = [](const std::string& name, const std::string& type, const Difference& d) {
+    std::string more = fmt::format("{:<31} {:<5}{:>10}{:>8}", cut(name, 31), type, d.elements, percent(d.equal(), d.elements));
+    const auto part = [&](int from, int to) {
+      int64_t n = 0;
+      for (int k = from; k <= to; ++k) n += d.distances[static_cast<size_t>(k)];
+      return percent(n, d.elements);
+    };
+    more += fmt::format("{:>8}{:>8}{:>8}", part(1, 1), part(2, 4), part(5, kDistances - 1));
+    return more + fmt::format("  {:>8} : {}\n", d.rows_nearer, d.rows_baseline_nearer);
+  };
+  int64_t cases = 0, without = 0;
+  for (const PropertyReport& p : run.report.properties)
+    for (const auto& [type, d] : p.differences) {
+      cases += d.cases;
+      without += d.without_baseline;
+      all[type].add(d);
+      lines += line(p.name, type, d);
+    }
+  std::string text = fmt::format("against the baseline {} {} on {}: {} cases compared", run.baseline->name(), run.baseline->table().version, run.baseline->device(), cases);
+  if (without > 0) text += fmt::format(", {} that it does not run", without);
+  text += fmt::format("\n{:<31} {:<5}{:>10}{:>8}{:>8}{:>8}{:>8}   {}\n", "property", "type", "elements", "equal", "1 ulp", "2 to 16", "more", "rows nearer");
+  for (const auto& [type, d] : all) lines += line("all of them", type, d);
+  text += lines;
+  for (const auto& [type, d] : all)
+    text += fmt::format("nearer to exact, {}: {} of {} rows (the baseline {}), {} elements (the baseline {})\n", type, d.rows_nearer, d.rows, d.rows_baseline_nearer, d.nearer,
+                        d.baseline_nearer);
+  return text + "rows nearer: rows in which the kernel : the baseline has the smaller sum of squared errors. No verdict hangs on these figures.\n";
+}
+
 std::string verdict_line(const RunSummary& run) {
   const VerifyReport& r = run.report;
   const int64_t uncovered = not_covered(r), checked = static_cast<int64_t>(r.properties.size()) - uncovered;
@@ -218,6 +266,12 @@ std::string to_json(const RunSummary& run) {
   all["rows_exact"] = sum_of(r, &PropertyReport::rows_exact);
   all["not_covered"] = not_covered(r);
   all["inconclusive"] = std::count_if(r.properties.begin(), r.properties.end(), [](const PropertyReport& p) { return p.inconclusive; });
+  if (run.baseline != nullptr) {
+    std::map<std::string, Difference> differences;
+    for (const PropertyReport& p : r.properties)
+      for (const auto& [type, d] : p.differences) differences[type].add(d);
+    all["baseline"] = {{"kernel", run.baseline->name()}, {"version", run.baseline->table().version}, {"device", run.baseline->device()}, {"differences", differences_of(differences)}};
+  }
   all["properties"] = json::array();
   for (const PropertyReport& p : r.properties) {
     json one;
@@ -235,6 +289,7 @@ std::string to_json(const RunSummary& run) {
     one["not_covered"] = p.not_covered.empty() ? json(nullptr) : json(p.not_covered);
     one["regimes"] = json(p.regimes);
     one["loose_by_regime"] = shares_of(p.looseness);
+    if (run.baseline != nullptr) one["differences"] = differences_of(p.differences);
     all["properties"].push_back(std::move(one));
   }
   all["regimes"] = json(r.regimes());

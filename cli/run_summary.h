@@ -17,12 +17,14 @@ struct RunSummary {
   Contract contract = Contract::strict;
   std::optional<uint64_t> seed;  // none: the cases came from files
   std::string command;           // repeats the run
+  const Kernel* baseline = nullptr;  // that every case was compared with
 };
 
 std::string property_table(const RunSummary& run);
 std::string mix_text(const RunSummary& run);      // what the cases were like
 std::string regime_text(const RunSummary& run);   // every regime with its count
 std::string totals_text(const RunSummary& run);   // rows out of range, loose share, rows decided exactly
+std::string baseline_text(const RunSummary& run); // how the kernel's outputs differ from the baseline's; "" without one
 std::string verdict_line(const RunSummary& run);
 std::string to_json(const RunSummary& run);
 

@@ -12,6 +12,7 @@
 #include "cli/reference_states.h"
 #include "cli/run_summary.h"
 #include "corpus/case_file.h"
+#include "kernel/runner/one_line.h"
 #include "properties/shrink.h"
 #include "reference/judge.h"
 
@@ -153,7 +154,7 @@ Exit show(const Options& o) {
   const Problem& p = c.problem;
   const std::vector<Place> places = rows_to_show(p.shape, o.row);
   const Kernel kernel = load_kernel(o.kernel);
-  fmt::print("{}{}\n{}\n", o.file, c.name.empty() ? "" : ": " + c.name, in_words(p));
+  fmt::print("{}{}\n{}\n", o.file, c.name.empty() ? "" : ": " + one_line(c.name), in_words(p));
   if (c.expected && !c.expected->source.empty()) fmt::print("stated by: {}\n", c.expected->source);
   std::fflush(stdout);
 

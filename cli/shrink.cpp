@@ -40,7 +40,7 @@ Exit shrink_case(const Options& o) {
 
   Judge judge;
   const PropertyContext context{kernel, judge, how};
-  const CaseResult before = property->check(found.problem, context);
+  const CaseResult before = property->check_and_memory(found.problem, context);
   const std::string wanted = signature(name, before);
   if (before.verdict.disposition == Disposition::not_supported) throw Stop(Exit::inconclusive, fmt::format("{}: {}", o.file, before.verdict.detail));
   if (before.verdict.ok()) {
@@ -49,7 +49,7 @@ Exit shrink_case(const Options& o) {
   }
   const auto start = std::chrono::steady_clock::now();
   const Shrunk small = shrink(found.problem, [&](const Problem& p) {
-    const CaseResult result = property->check(p, context);
+    const CaseResult result = property->check_and_memory(p, context);
     return result.verdict.disposition == before.verdict.disposition && signature(name, result) == wanted;
   }, {.seconds = seconds});
   const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -64,7 +64,7 @@ Exit shrink_case(const Options& o) {
   write_case(c, output);
   const std::string word = o.kernel.name.empty() ? kernel.name() : o.kernel.name;
   fmt::print("signature: {}\nshrunk case ({} cases tried, {} kept, {:.1f} s{}):\n{}\n{}\n", wanted, small.attempts, small.kept, took,
-             small.finished ? "" : ", time ran out", in_words(small.problem), error_table(property->check(small.problem, context).verdict));
+             small.finished ? "" : ", time ran out", in_words(small.problem), error_table(property->check_and_memory(small.problem, context).verdict));
   fmt::print("replay: attest replay {} {}{}\n", shell_word(output), kernel_words(o.kernel, kernel), how == Contract::declared ? " --contract declared" : "");
   if (!o.gtest.empty()) {
     const bool is_path = std::filesystem::exists(word.substr(0, word.rfind(':')));

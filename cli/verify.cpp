@@ -1,10 +1,13 @@
 // attest verify: every property of a kernel, on many cases.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -27,6 +30,7 @@ struct Options {
   std::string properties, report, json;
   std::string cases = "10000", time, seed = "1", contract = "strict", shard = "1/1", threads;
   bool list = false, dry_run = false, exact = false;
+  std::string baseline, resume;
   KernelChoice kernel;
 };
 
@@ -38,7 +42,48 @@ std::string command_line(const Options& o, const std::string& kernel) {
   if (o.contract != "strict") line += " --contract " + o.contract;
   if (o.shard != "1/1") line += " --shard " + o.shard;
   if (o.exact) line += " --exact";
+  if (!o.baseline.empty()) line += " --baseline " + shell_word(o.baseline);
   return line;
+}
+
+// What a journal has to say for a run to be continued; every option that shapes its cases and their judging.
+RunRecord record_of(const Options& o, const Kernel& kernel, const std::string& command) {
+  return {{"attest", ATTEST_VERSION}, {"command", command}, {"kernel", o.kernel.name.empty() ? kernel.name() : o.kernel.name},
+          {"kernel_version", kernel.table().version}, {"isolate", o.kernel.isolate ? "1" : ""}, {"no_isolate", o.kernel.no_isolate ? "1" : ""},
+          {"call_limit", o.kernel.call_limit}, {"memory_limit", o.kernel.memory_limit}, {"python", o.kernel.python}, {"properties", o.properties},
+          {"cases", o.cases}, {"time", o.time}, {"seed", o.seed}, {"contract", o.contract}, {"shard", o.shard}, {"exact", o.exact ? "1" : ""},
+          {"baseline", o.baseline}};
+}
+
+// The options of the run whose journal `before` is; --threads and --json are this command's.
+Options continued(const Options& o, const JournalRead& before) {
+  const auto text = [&](const char* name) {
+    const auto found = before.run.find(name);
+    if (found == before.run.end()) throw Stop(Exit::usage, fmt::format("--resume: the journal in '{}' does not say '{}'", o.resume, name));
+    return found->second;
+  };
+  const Options plain;
+  const KernelChoice &k = o.kernel, &no_choice = plain.kernel;
+  for (const auto& [option, typed] : {std::pair<const char*, bool>{"--kernel", !k.name.empty()}, {"--isolate", k.isolate}, {"--no-isolate", k.no_isolate},
+                                      {"--call-limit", k.call_limit != no_choice.call_limit}, {"--memory-limit", k.memory_limit != no_choice.memory_limit},
+                                      {"--python", k.python != no_choice.python}, {"--cases", o.cases != plain.cases}, {"--time", !o.time.empty()},
+                                      {"--seed", o.seed != plain.seed}, {"--properties", !o.properties.empty()}, {"--contract", o.contract != plain.contract},
+                                      {"--baseline", !o.baseline.empty()}, {"--report", !o.report.empty()}, {"--shard", o.shard != plain.shard},
+                                      {"--exact", o.exact}, {"--list", o.list}, {"--dry-run", o.dry_run}})
+    if (typed) throw Stop(Exit::usage, fmt::format("--resume: {} may not be given, the journal says how the run goes on", option));
+  if (text("attest") != ATTEST_VERSION) throw Stop(Exit::usage, fmt::format("--resume: '{}' is a run of attest {}, this is {}", o.resume, text("attest"), ATTEST_VERSION));
+  Options all = o;
+  all.kernel = {text("kernel"), !text("isolate").empty(), !text("no_isolate").empty(), text("call_limit"), text("memory_limit"), text("python")};
+  all.properties = text("properties");
+  all.cases = text("cases");
+  all.time = text("time");
+  all.seed = text("seed");
+  all.contract = text("contract");
+  all.shard = text("shard");
+  all.exact = !text("exact").empty();
+  all.baseline = text("baseline");
+  all.report = o.resume;
+  return all;
 }
 
 void list_properties(const std::vector<const Property*>& properties) {
@@ -75,8 +120,13 @@ std::string tell_failures(const VerifyReport& report, const FailureContext& cont
   return text + others;
 }
 
-Exit verify_kernel(const Options& o) {
+Exit verify_kernel(const Options& typed) {
+  JournalRead before;
+  if (!typed.resume.empty()) before = read_journal((std::filesystem::path(typed.resume) / "journal.jsonl").string());
+  const Options o = typed.resume.empty() ? typed : continued(typed, before);
   VerifyOptions options;
+  options.finished = before.finished;
+  options.seconds_before = before.seconds;
   options.cases = count("--cases", o.cases, 1);
   if (!o.time.empty()) options.seconds = duration("--time", o.time);
   options.seed = seed("--seed", o.seed);
@@ -93,6 +143,15 @@ Exit verify_kernel(const Options& o) {
     return Exit::holds;
   }
   const Kernel kernel = load_kernel(o.kernel);
+  std::optional<Kernel> baseline;
+  if (!o.baseline.empty()) {
+    KernelChoice choice = o.kernel;
+    choice.name = o.baseline;
+    baseline = load_kernel(choice);
+    options.baseline = &*baseline;
+  }
+  if (!typed.resume.empty() && kernel.table().version != before.run["kernel_version"])
+    throw Stop(Exit::usage, fmt::format("--resume: '{}' is a run of version {} of this kernel, which is {} now", o.resume, before.run["kernel_version"], kernel.table().version));
   require_selftest();
 
   const std::string word = kernel_words(o.kernel, kernel);
@@ -113,17 +172,19 @@ Exit verify_kernel(const Options& o) {
   running(fmt::format("kernel {}; again: {}", kernel.name(), command));
   const std::string folder = o.report.empty() ? "report" : o.report;
   const FailureContext context{kernel, word, options.contract, options.exact, (std::filesystem::path(folder) / "failures").string()};
-  Journal journal(o.report.empty() ? "" : (std::filesystem::path(folder) / "journal.jsonl").string(), command);
+  Journal journal(o.report.empty() ? "" : (std::filesystem::path(folder) / "journal.jsonl").string(), record_of(o, kernel, command), before.bytes);
+  const auto start = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return before.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   const VerifyListener listener{
       .progress = [&](const Progress& p) { line(p); },
       .begins = [&](const Batch& batch) { journal.begins(batch); },
-      .ends = [&](const Batch& batch, const PropertyReport& gave, const Mix& mix) { journal.ends(batch, gave, mix); },
+      .ends = [&](const Batch& batch, const PropertyReport& gave, const Mix& mix) { journal.ends(batch, gave, mix, seconds()); },
       .lost = [&](const LostCall& call) { journal.lost(call, keep_lost(call, context)); }};
   const VerifyReport report = verify(kernel, options, listener);
   line.clear();
-  const RunSummary run{kernel, report, options.contract, options.seed, command};
+  const RunSummary run{kernel, report, options.contract, options.seed, command, options.baseline};
 
-  const std::string summary = property_table(run) + "\n" + mix_text(run) + regime_text(run) + totals_text(run);
+  const std::string summary = property_table(run) + "\n" + mix_text(run) + regime_text(run) + totals_text(run) + baseline_text(run);
   const std::string conclusion = fmt::format("again: {}\n{}", command, verdict_line(run));
   fmt::print(out, "{}\n", summary);
   std::fflush(out);
@@ -165,6 +226,7 @@ Action add_verify(CommandLine command) {
   command.option("--seed", o->seed, "S", "the same seed makes the same cases, on every machine");
   command.option("--properties", o->properties, "RE", "only those whose name this regular expression is found in");
   command.contract(o->contract);
+  command.option("--baseline", o->baseline, "K", "another kernel that runs every case too; how their outputs differ is told, and decides nothing");
   command.option("--report", o->report, "DIR", "folder for the report and the failures (failures go to ./report if left out)");
   command.json(o->json);
   command.option("--shard", o->shard, "I/N", "the part I of N of all cases, I from 1 to N");
@@ -172,6 +234,7 @@ Action add_verify(CommandLine command) {
   command.exact(o->exact);
   command.flag("--list", o->list, "lists the properties and what each says");
   command.flag("--dry-run", o->dry_run, "says what would be checked, and checks nothing");
+  command.option("--resume", o->resume, "DIR", "goes on with the run whose report folder this is, from where it was stopped or killed");
   return [o] { return verify_kernel(*o); };
 }
 

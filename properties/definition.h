@@ -8,6 +8,7 @@ namespace attest {
 struct Definition {
   std::span<const std::string_view> regimes;
   double weight = 1;
+  int64_t enough = 100;  // cases of each regime below which a run is inconclusive
   std::string (*not_covered)(const Kernel&) = [](const Kernel&) { return std::string(); };
   Recipe (*recipe)() = [] { return Recipe{.work = 4e5}; };  // most make several runs
   void (*values)(Problem&, Choices&) = nullptr;

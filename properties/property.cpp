@@ -15,6 +15,7 @@ Property make_property(std::string_view name, std::string_view statement, const 
   p.statement = statement;
   p.regimes = d.regimes;
   p.weight = d.weight;
+  p.enough = d.enough;
   p.not_covered = d.not_covered;
   p.recipe = d.recipe;
   p.values = d.values;
@@ -211,6 +212,15 @@ CaseResult Property::run(Choices& choices, uint64_t index, const PropertyContext
 CaseResult Property::check(const Problem& problem, const PropertyContext& context) const {
   Choices choices = Choices::seeded(content_seed(problem));
   return judge(problem, choices, context);
+}
+
+CaseResult Property::check_and_memory(const Problem& problem, const PropertyContext& context) const {
+  CaseResult r = check(problem, context);
+  if (r.verdict.disposition != Disposition::passed) return r;
+  const PropertyContext unrecorded{context.kernel, context.judge, context.contract, context.exact};
+  const Trial t = run_and_judge(problem, unrecorded, RunOptions{});
+  if (t.verdict.check == Check::memory) r = result(problem, t.verdict);
+  return r;
 }
 
 CaseResult says_nothing(const Problem& problem, const std::string& why) {

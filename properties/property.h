@@ -5,7 +5,7 @@
 // A case that the property says nothing about (keys_permuted under a causal mask, say) comes back with the
 // disposition not_supported and the reason in `detail`; the loop then draws another.
 // Names and statements live in properties/properties.def, which CMake reads too; each property is defined in
-// plain.cpp, trace.cpp, relations.cpp or merge.cpp.
+// plain.cpp, trace.cpp, relations.cpp, merge.cpp, streams.cpp or rounding.cpp.
 // Errors: what a property throws is a fault of the harness, never of the kernel.
 // Example:
 //     for (const Property& p : all_properties())
@@ -74,6 +74,9 @@ struct Property {
   // Judges a given problem, as run, replay and shrinking do. The relation's choices are drawn from a seed
   // that the problem itself gives, so that a saved problem alone repeats the failure. `regimes` stays empty.
   CaseResult check(const Problem& problem, const PropertyContext& context) const;
+  // The same; where it holds, the kernel also runs the problem once with every byte of memory checked. What it writes
+  // where it must not is then the result: most properties leave that check to one of them, every_element_written_nothing_else.
+  CaseResult check_and_memory(const Problem& problem, const PropertyContext& context) const;
 };
 
 std::span<const Property> all_properties();  // in the order of properties.def

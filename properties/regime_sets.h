@@ -33,6 +33,7 @@ inline constexpr Names either_way = {"ascending", "descending"};
 inline constexpr Names needles = {"ascending", "needle_tile_last_key"};
 inline constexpr Names masses = {"flat", "ties_across_tiles"};
 inline constexpr Names masses_and_sink = {"sawtooth", "sink_moderate"};
+inline constexpr Names ties = {"gap_88", "gap_103"};
 inline constexpr Names peaked = {"peaked", "max_first_tile"};
 inline constexpr Names offset = {"common_offset"};
 inline constexpr Names narrow = {"tiny_differences"};

@@ -119,7 +119,7 @@ std::optional<double> RowScores::sink() const {
 
 void compare(Verdict& verdict, const Problem& first, const Observation& a, const Observation& b, const Comparison& how,
              const PropertyContext& context) {
-  if (!ran(verdict, first, a, context)) return;
+  if (!ran(verdict, first, a, context) || !ran(verdict, first, b, context)) return;
   const Shape& s = first.shape;
   const Shape& t = how.differs ? how.second_shape : s;
   const auto equal = [&](double x, double y) {

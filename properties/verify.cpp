@@ -10,6 +10,8 @@
 #include <regex>
 #include <thread>
 
+#include "properties/trial.h"
+
 namespace attest {
 
 namespace {
@@ -79,6 +81,7 @@ void add(PropertyReport& r, PropertyReport&& other) {
   for (size_t n = 0; n < r.buckets.size(); ++n) r.buckets[n] += other.buckets[n];
   for (const auto& [name, n] : other.regimes) r.regimes[name] += n;
   for (const auto& [name, looseness] : other.looseness) r.looseness[name].add(looseness);
+  for (const auto& [type, difference] : other.differences) r.differences[type].add(difference);
   for (Failure& f : other.failures) r.failures.push_back(std::move(f));
 }
 
@@ -118,6 +121,14 @@ class Loop {
     threads_.resize(static_cast<size_t>(std::max(1, threads)));
     for (PerThread& t : threads_)
       for (const Property* p : properties) t.reports.emplace_back().name = p->name;
+    for (const FinishedBatch& f : options.finished) finished_[{f.batch.property, f.batch.first}] = &f;
+    std::map<std::string, int64_t> kept;
+    for (auto at = finished_.begin(); at != finished_.end();) {
+      int64_t& n = kept[at->first.first];
+      const bool wanted = at->second->report.violations > 0 && n < options.keep_failures;
+      n += at->second->report.violations;
+      at = wanted ? finished_.erase(at) : std::next(at);
+    }
     listen(kernel_);
   }
   ~Loop() { kernel_.when_lost(nullptr); }
@@ -126,7 +137,8 @@ class Loop {
 
   int64_t total = 0;  // for the progress
 
-  void run(const std::vector<WorkItem>& items) {
+  void run(const std::vector<WorkItem>& all) {
+    const std::vector<WorkItem> items = without_finished(all);
     std::atomic<size_t> next{0};
     const auto work = [&](PerThread& mine) {
       for (size_t n; !stop_ && (n = next++) < items.size();) work_on(items[n], mine);
@@ -138,7 +150,7 @@ class Loop {
     if (!error_.empty()) throw HarnessError(error_);
   }
 
-  double seconds() const { return since(start_); }
+  double seconds() const { return options_.seconds_before + since(start_); }
   bool stopped() const { return stop_; }
 
   void collect(std::vector<PropertyReport*>& into, Mix& mix) {
@@ -155,6 +167,26 @@ class Loop {
     Mix mix;
     Judge judge;
   };
+
+  // Counts what is finished; the rest.
+  std::vector<WorkItem> without_finished(const std::vector<WorkItem>& items) {
+    if (finished_.empty()) return items;
+    std::vector<WorkItem> rest;
+    for (const WorkItem& item : items) {
+      const auto found = finished_.find({std::string(properties_[item.property]->name), item.first});
+      if (found == finished_.end() || found->second->batch.last != item.last) {
+        rest.push_back(item);
+        continue;
+      }
+      const FinishedBatch& f = *found->second;
+      add(threads_[0].reports[item.property], PropertyReport(f.report));
+      add(threads_[0].mix, f.mix);
+      done_ += f.report.cases;
+      violations_ += f.report.violations;
+      worst_ = std::max(worst_, f.report.worst_ratio);
+    }
+    return rest;
+  }
 
   void keep_first(PropertyReport& r) const {
     std::sort(r.failures.begin(), r.failures.end(), [](const Failure& a, const Failure& b) { return a.index < b.index; });
@@ -208,6 +240,7 @@ class Loop {
         return batch;
       }
       if (!result) continue;
+      compare(*result, judge, batch.report);
       const bool failed = !result->verdict.ok();
       count_case(batch.report, batch.mix, index, std::move(*result), options_.keep_failures);
       if (failed && options_.until_violation) stop_ = true;
@@ -257,11 +290,26 @@ class Loop {
     }
     for (Alone& one : cases) {
       if (!one.result) continue;
+      compare(*one.result, judge, all.report);
       const bool failed = !one.result->verdict.ok();
       count_case(all.report, all.mix, one.index, std::move(*one.result), options_.keep_failures);
       if (failed && options_.until_violation) stop_ = true;
     }
     return all;
+  }
+
+  // Runs the case once more and on the baseline. What is lost here is no finding: the property had its runs.
+  void compare(const CaseResult& result, Judge& judge, PropertyReport& report) const {
+    const Disposition d = result.verdict.disposition;
+    if (options_.baseline == nullptr || d == Disposition::crashed || d == Disposition::timed_out) return;
+    const Problem& problem = result.problem;
+    const Observation seen = kernel_.run(problem, kPlainRun);
+    if (seen.status != RunStatus::ok) return;
+    Details details;
+    JudgeOptions how{.numerics = kernel_.numerics(problem, options_.contract), .conventions = kernel_.conventions(), .exact = options_.exact, .details = &details};
+    how.noise_budget = false;
+    judge(problem, seen, how);
+    report.differences[std::string(name_of(problem.type))].add(difference(problem, seen, options_.baseline->run(problem, kPlainRun), details));
   }
 
   // Makes a case that lost its worker a violation, whatever its runs gave.
@@ -323,6 +371,7 @@ class Loop {
   const VerifyOptions& options_;
   const VerifyListener& listener_;
   std::vector<PerThread> threads_;
+  std::map<std::pair<std::string, uint64_t>, const FinishedBatch*> finished_;  // by property and first case; trusted
   const Clock::time_point start_ = Clock::now();
   std::atomic<bool> stop_{false};
   std::mutex mutex_;

@@ -24,22 +24,10 @@
 #include <string>
 #include <vector>
 
+#include "properties/difference.h"
 #include "properties/property.h"
 
 namespace attest {
-
-struct VerifyOptions {
-  uint64_t seed = 1;
-  int64_t cases = 10000;              // over all properties and shards
-  std::optional<double> seconds = {}; // stop after this long instead, in whole rounds of every regime
-  std::string properties = "";        // ECMAScript regular expression searched in the name; "" matches all
-  Contract contract = Contract::strict;
-  bool exact = false;
-  int64_t shard = 0, shards = 1;      // this run makes the cases with index % shards == shard
-  int threads = 0;                    // 0: one per core
-  int64_t keep_failures = 20;         // failures whose problems are kept, per property
-  bool until_violation = false;       // stop after the first violation (of each thread, where they are several)
-};
 
 struct Failure {
   std::string property;
@@ -65,6 +53,7 @@ struct PropertyReport {
   std::map<std::string, int64_t> regimes;
   std::map<std::string, Looseness> looseness;  // by regime
   std::array<int64_t, kBuckets> buckets{};
+  std::map<std::string, Difference> differences;  // from the baseline, by type; empty without one
   std::vector<Failure> failures;       // the first by index
 };
 
@@ -96,6 +85,31 @@ struct VerifyReport {
 struct Batch {
   std::string property;
   uint64_t first = 0, last = 0;
+};
+
+// What a batch gave; `report` without its failures.
+struct FinishedBatch {
+  Batch batch;
+  PropertyReport report;
+  Mix mix;
+};
+
+struct VerifyOptions {
+  uint64_t seed = 1;
+  int64_t cases = 10000;              // over all properties and shards
+  std::optional<double> seconds = {}; // stop after this long instead, in whole rounds of every regime
+  std::string properties = "";        // ECMAScript regular expression searched in the name; "" matches all
+  Contract contract = Contract::strict;
+  bool exact = false;
+  int64_t shard = 0, shards = 1;      // this run makes the cases with index % shards == shard
+  int threads = 0;                    // 0: one per core
+  int64_t keep_failures = 20;         // failures whose problems are kept, per property
+  bool until_violation = false;       // stop after the first violation (of each thread, where they are several)
+  // What an earlier part of the same run gave: counted, and not run again, but for the batches that hold the first
+  // `keep_failures` failures of a property, whose problems are wanted.
+  std::vector<FinishedBatch> finished = {};
+  double seconds_before = 0;          // that the earlier part took
+  const Kernel* baseline = nullptr;   // also runs every case, and its outputs are held to the kernel's (difference.h)
 };
 
 // A call that a worker did not survive: what it was asked to run, and in which case.

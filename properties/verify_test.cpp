@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <set>
 
 #include "properties/regime_sets.h"
@@ -250,6 +251,23 @@ TEST(PropertyList, the_first_cases_reach_every_needed_regime) {
     for (Regime r : p.needed(target)) EXPECT_GE(met[r], p.enough / kPart) << p.name << ": " << name_of(r);
   }
   EXPECT_LE(all, 10000);
+}
+
+// A kernel that fails in every second call: what it gave in the others is held to nothing.
+TEST(PropertyList, a_kernel_that_fails_in_one_of_several_runs_is_told_by_every_property) {
+  static int calls = 0;
+  static attest_kernel table = host().table();
+  table.reentrant = 0;
+  table.forward = [](const attest_args* a, void* stream, char* message, size_t size) {
+    static const Kernel right = host();
+    if (++calls % 2 == 0) return std::snprintf(message, size, "every second call"), ATTEST_FAILED;
+    return right.table().forward(a, stream, message, size);
+  };
+  for (const int odd : {0, 1}) {
+    calls = odd;
+    const VerifyReport report = verify(Kernel::from_table(&table), {.cases = 500, .threads = 1});
+    for (const PropertyReport& p : report.properties) EXPECT_TRUE(!p.not_covered.empty() || p.violations > 0) << p.name;
+  }
 }
 
 }  // namespace attest

@@ -226,7 +226,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
   switch (seen.status) {
     case RunStatus::ok: break;
     case RunStatus::unsupported: v.disposition = Disposition::not_supported; v.detail = seen.message; return v;
-    case RunStatus::failed: tally.fail(Check::status, Disposition::crashed, "the kernel failed: " + seen.message); return v;
+    case RunStatus::failed: tally.fail(Check::status, Disposition::incorrect, "the kernel failed: " + seen.message); return v;
     case RunStatus::crashed: tally.fail(Check::status, Disposition::crashed, "the kernel crashed: " + seen.message); return v;
     case RunStatus::timed_out: tally.fail(Check::status, Disposition::timed_out, "the kernel did not end: " + seen.message); return v;
   }

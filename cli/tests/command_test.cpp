@@ -1,7 +1,9 @@
 // The command as a person uses it: exit codes, one line for every mistake, JSON alone on stdout, runs that repeat.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "corpus/case_file.h"
@@ -273,6 +276,195 @@ TEST_F(Command, a_plug_in_that_hangs_is_a_finding_and_the_run_goes_on) {
 TEST_F(Command, a_plug_in_that_dies_while_it_loads_is_one_line) {
   expect_refused("verify --kernel " + plugin_that("load_exits"), 3, "exited with status 7");
   expect_refused("verify --kernel " + plugin_that("load_hangs") + " --call-limit 0.3s", 3, "no answer within 0.3 s");
+}
+
+// A run without what may differ: times, and the machine.
+json comparable(const fs::path& file) {
+  json run = json::parse(contents(file));
+  run.erase("seconds");
+  run.erase("environment");
+  for (json& p : run["properties"]) p.erase("seconds");
+  return run;
+}
+
+TEST_F(Command, a_killed_run_is_continued_to_the_same_figures) {
+  const std::string mutant = MUTANTS ":no_rescale";
+  ASSERT_EQ(attest("verify --kernel " + mutant + " --cases 200 --properties 'matches' --threads 2 --baseline host --report whole").exit, 1);
+
+  const pid_t run = fork();
+  if (run == 0) {
+    if (chdir(folder_.c_str()) != 0 || std::freopen("killed.txt", "w", stdout) == nullptr) _exit(99);
+    execl(ATTEST, "attest", "verify", "--kernel", mutant.c_str(), "--cases", "200", "--properties", "matches", "--threads", "2", "--baseline", "host", "--report", "part",
+          static_cast<char*>(nullptr));
+    _exit(99);
+  }
+  const auto batches = [&] {
+    const std::string journal = contents(folder_ / "part/journal.jsonl");
+    int64_t ended = 0;
+    for (size_t at = journal.find("{\"ends\""); at != std::string::npos; at = journal.find("{\"ends\"", at + 1)) ++ended;
+    return ended;
+  };
+  for (int n = 0; n < 6000 && batches() < 8; ++n) usleep(10000);
+  kill(run, SIGKILL);
+  int status = 0;
+  waitpid(run, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "the run ended before it was killed: " << contents(folder_ / "killed.txt");
+  ASSERT_FALSE(fs::exists(folder_ / "part/verify.json"));
+  std::ofstream(folder_ / "part/journal.jsonl", std::ios::app) << R"({"begins":{"prop)";  // as a kill within a write leaves it
+
+  const Ran resumed = attest("verify --resume part --threads 1");
+  EXPECT_EQ(resumed.exit, 1) << resumed.err;
+  EXPECT_EQ(comparable(folder_ / "part/verify.json"), comparable(folder_ / "whole/verify.json"));
+  // A run that is over has nothing to go on with but what it tells of its failures.
+  EXPECT_EQ(attest("verify --resume whole").exit, 1);
+}
+
+TEST_F(Command, an_expression_of_any_depth_is_one_line) {
+  for (const size_t depth : {size_t{1001}, size_t{50000}})
+    expect_refused("verify --list --properties '" + std::string(depth / 2 + 1, '(') + std::string(depth / 2 + 1, ')') + "'", 2, "at most 1000 are taken");
+  EXPECT_EQ(attest("verify --list --properties '" + std::string(499, '(') + "v" + std::string(499, ')') + "'").exit, 0);
+}
+
+TEST_F(Command, of_a_plug_in_with_several_kernels_the_one_taken_is_named) {
+  const Ran ran = attest("verify --dry-run --kernel " MUTANTS);
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(ran.error_lines(), 1) << ran.err;
+  EXPECT_NE(ran.err.find("holds several kernels, this is "), std::string::npos) << ran.err;
+  EXPECT_EQ(attest("verify --dry-run --kernel " MUTANTS ":no_rescale").err, "");
+  EXPECT_EQ(attest("verify --dry-run --kernel " EXAMPLE).err, "");
+}
+
+TEST_F(Command, what_cannot_be_continued_is_named) {
+  expect_refused("verify --resume nowhere", 2, "nowhere/journal.jsonl");
+  fs::create_directory(folder_ / "r");
+  write("r/journal.jsonl", "{\"run\":{\"command\":\"x\"}}\n");
+  expect_refused("verify --resume r", 2, "does not say 'attest'");
+  write("r/journal.jsonl", "hello\n");
+  expect_refused("verify --resume r", 2, "line 1");
+  expect_refused("verify --resume r --seed 2", 2, "line 1");
+  write("r/journal.jsonl", "{\"run\":{\"attest\":\"0\"}}\n");
+  expect_refused("verify --resume r --seed 2", 2, "--seed may not be given");
+  expect_refused("verify --resume r", 2, "is a run of attest 0");
+}
+
+TEST_F(Command, against_a_baseline_differences_are_told_and_decide_nothing) {
+  const Ran ran = attest("verify --kernel '" EXAMPLE "' --baseline host --cases 40 --properties 'matches_reference|keys_doubled' --report r");
+  EXPECT_EQ(ran.exit, 4) << ran.err;  // too few cases, as without a baseline
+  EXPECT_NE(ran.out.find("against the baseline host"), std::string::npos) << ran.out;
+  const json run = json::parse(contents(folder_ / "r/verify.json"));
+  EXPECT_EQ(run["baseline"]["kernel"], "host");
+  const json& f32 = run["baseline"]["differences"]["f32"];
+  EXPECT_EQ(f32["cases"], 40);
+  int64_t all = 0;
+  for (const auto& [name, n] : f32["ulp"].items()) all += n.get<int64_t>();
+  EXPECT_EQ(all, f32["elements"].get<int64_t>());
+  EXPECT_GT(f32["rows_nearer"].get<int64_t>(), f32["rows_baseline_nearer"].get<int64_t>()) << "the example computes in double";
+  expect_refused("verify --baseline nothing_here", 2, "nothing_here");
+}
+
+const char* kThreeKeys = R"({"attest_case": 1, "property": "matches_reference", "type": "f32", "scale": 1, "scores": [[1, 2, 5], [2, 1, 0]], "values": [[1, 0], [0, 1], [1, 1]]})";
+
+TEST_F(Command, what_is_written_where_it_must_not_be_is_seen_by_every_command) {
+  write("case.json", kThreeKeys);
+  for (const std::string& command : {std::string("replay case.json"), std::string("show case.json"), std::string("shrink case.json --time 1s"), std::string("diagnose case.json")}) {
+    const Ran ran = attest(command + " --kernel " + plugin_that("wrong_buffer"));
+    EXPECT_EQ(ran.exit, 1) << command << "\n" << ran.out << ran.err;
+    EXPECT_NE((ran.out + ran.err).find(command.rfind("shrink", 0) == 0 ? "/memory/" : "input"), std::string::npos) << command << "\n" << ran.out << ran.err;
+  }
+  EXPECT_EQ(attest("replay case.json --kernel " + plugin_that("none")).exit, 0);
+}
+
+TEST_F(Command, a_kernel_that_says_it_failed_is_a_violation_for_every_command) {
+  write("case.json", kThreeKeys);
+  const std::string kernel = " --kernel '" HOSTILE "/plugin_hostile_path.so:../../escaped'";
+  for (const std::string& command : {std::string("replay case.json"), std::string("show case.json"), std::string("shrink case.json --time 1s"), std::string("diagnose case.json")}) {
+    const Ran ran = attest(command + kernel);
+    EXPECT_EQ(ran.exit, 1) << command << "\n" << ran.out << ran.err;
+  }
+  const Ran ran = attest("verify --cases 20 --properties '^repeat_call$'" + kernel);
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.err;
+  EXPECT_NE(ran.out.find("diagnosis:"), std::string::npos) << ran.out;
+}
+
+// Every file and folder under `root`, relative to it.
+std::set<std::string> everything_under(const fs::path& root) {
+  std::set<std::string> all;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) all.insert(fs::relative(entry.path(), root).string());
+  return all;
+}
+bool plain_text(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F); });
+}
+
+TEST_F(Command, what_a_kernel_calls_itself_and_says_stays_text_and_within_the_report_folder) {
+  // Deep enough that "../../escaped" would land where it is looked for.
+  const fs::path deep = folder_ / "a/b/c";
+  fs::create_directories(deep);
+  for (const std::string kernel : {"../../escaped", "/tmp/attest_escaped", "../../escaped_too"}) {
+    for (const std::string isolation : {"", " --no-isolate"}) {
+      const Ran ran = attest("verify --kernel '" HOSTILE "/plugin_hostile_path.so:" + kernel + "'" + isolation + " --cases 60 --properties '^(matches_reference|repeat_call)$' --report a/b/c/report --json a/b/c/out.json");
+      EXPECT_EQ(ran.exit, 1) << ran.out << ran.err;
+      EXPECT_TRUE(plain_text(ran.out) && plain_text(ran.err)) << ran.out << ran.err;
+      EXPECT_EQ(json::parse(contents(deep / "out.json"))["kernel"], kernel);
+      for (const auto& entry : fs::recursive_directory_iterator(deep / "report/failures")) {
+        const Ran again = attest("replay '" + entry.path().string() + "' --kernel '" HOSTILE "/plugin_hostile_path.so:" + kernel + "'" + isolation + " --json a/b/c/replay.json");
+        EXPECT_EQ(again.exit, 1) << again.out << again.err;
+        EXPECT_TRUE(plain_text(again.out) && plain_text(again.err)) << again.out << again.err;
+        EXPECT_NO_THROW(json::parse(contents(deep / "replay.json"))) << entry.path();
+        break;
+      }
+    }
+  }
+  EXPECT_FALSE(fs::exists("/tmp/attest_escaped"));
+  for (const std::string& path : everything_under(folder_))
+    EXPECT_TRUE(path.rfind("a/b/c/report", 0) == 0 || path == "a" || path == "a/b" || path == "a/b/c" || path == "a/b/c/out.json" || path == "a/b/c/replay.json" || path == "out.txt" || path == "err.txt") << path;
+  for (const auto& entry : fs::recursive_directory_iterator(deep / "report")) EXPECT_EQ(entry.path().filename().string().find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."), std::string::npos) << entry.path();
+}
+
+TEST_F(Command, a_name_that_is_no_line_of_text_is_refused) {
+  for (const std::string kind : {"newline", "escape", "bytes", "long", "empty"})
+    for (const std::string isolation : {"", " --no-isolate"}) expect_refused("verify --kernel " HOSTILE "/plugin_hostile_" + kind + ".so:other" + isolation, 2, "no line of UTF-8 of 1 to 127 bytes");
+}
+
+TEST_F(Command, names_and_paths_in_a_case_file_lead_nowhere) {
+  fs::create_directories(folder_ / "a/b");
+  const std::string mutant = "--kernel " MUTANTS ":no_rescale";
+  int n = 0;
+  for (const std::string& name : {std::string("../../escaped"), (folder_ / "escaped").string(), std::string("a\\u0000b"), std::string("a\\nb\\u001b[2J"), std::string(100000, 'x')}) {
+    const std::string file = "a/b/case" + std::to_string(n++) + ".json";
+    const std::string text = R"({"attest_case": 1, "name": ")" + name + R"(", "signature": ")" + name +
+                             R"(", "type": "f32", "scale": 1, "scores": [[1, 2, 5, 3]], "values": [[1, 0], [0, 1], [1, 1], [0, 0]], "choice": {"tile_keys": 2}})";
+    write(file, text);
+    const std::set<std::string> before = everything_under(folder_);
+    for (const std::string& command : {"replay " + file + " ", "show " + file + " ", "diagnose " + file + " "}) {
+      const Ran ran = attest(command + mutant);
+      EXPECT_TRUE(ran.exit == 0 || ran.exit == 1) << command << ran.out << ran.err;
+      EXPECT_TRUE(plain_text(ran.out) && plain_text(ran.err)) << command;
+      EXPECT_LT(ran.out.size(), 20000u) << command;
+    }
+    EXPECT_EQ(attest("shrink " + file + " " + mutant + " --time 1s").exit, 1);
+    EXPECT_EQ(attest("convert " + file + " a/b/converted.safetensors").exit, 0);
+    std::set<std::string> after = everything_under(folder_);
+    for (const std::string& one : before) after.erase(one);
+    for (const char* own : {"out.txt", "err.txt"}) after.erase(own);  // this test's
+    for (const std::string& one : after) EXPECT_EQ(one.rfind("a/b/", 0), 0u) << one;
+  }
+  // A path where contents belong is no contents.
+  write("secret.json", kCase);
+  for (const std::string field : {"q", "k", "v", "values", "scores", "mask", "bias"})
+    for (const std::string& path : {std::string("secret.json"), (folder_ / "secret.json").string(), std::string("/etc/passwd")}) {
+      json c = json::parse(kCase);
+      c[field] = path;
+      write("a.json", c.dump());
+      const Ran ran = attest("replay a.json --kernel host");
+      EXPECT_EQ(ran.exit, 2) << field << ran.out << ran.err;
+      EXPECT_EQ(ran.error_lines(), 1) << ran.err;
+      EXPECT_EQ(ran.err.find("root:"), std::string::npos) << ran.err;
+    }
+  json c = json::parse(kCase);
+  c["property"] = "../../matches_reference";
+  write("a.json", c.dump());
+  expect_refused("replay a.json --kernel host", 2, "is not the name of a property");
 }
 
 TEST_F(Command, isolation_changes_no_figure) {

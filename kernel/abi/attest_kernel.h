@@ -163,8 +163,8 @@ typedef struct attest_state {
 typedef struct attest_kernel {
   uint32_t abi_version; /* ATTEST_ABI_VERSION */
   uint32_t struct_size; /* sizeof(attest_kernel) */
-  const char *name;     /* short, for reports */
-  const char *version;
+  const char *name;     /* short, for reports: one line of UTF-8 of 1 to 127 bytes */
+  const char *version;  /* likewise */
   int32_t device; /* kDLCPU or kDLCUDA: where the tensors lie */
   uint32_t features; /* attest_feature bits */
 
@@ -191,8 +191,10 @@ typedef struct attest_kernel {
   int32_t (*supports)(const attest_args *args, char *reason, size_t size);
   /* Bytes of workspace that forward needs; NULL means none ever. */
   uint64_t (*workspace_bytes)(const attest_args *args);
-  /* Queues the work on `stream` (a cudaStream_t for CUDA, NULL on the CPU). `message` takes a one-line
-   * reason where the status is not ATTEST_OK. Called from one thread at a time unless `reentrant`. */
+  /* Queues the work on `stream` (a cudaStream_t for CUDA, NULL on the CPU), and there alone: a call on another stream may
+   * run at the same time. `stream` may be under capture into a graph; a kernel that cannot be captured fails then, and
+   * nothing else comes of it. `message` takes a one-line reason where the status is not ATTEST_OK. Called from one
+   * thread at a time unless `reentrant`. */
   attest_status (*forward)(const attest_args *args, void *stream, char *message, size_t size);
   /* Optional, NULL if absent: out = merge(a, b), associative, with (O = 0, LSE = -inf) as the identity. */
   attest_status (*merge)(const attest_state *a, const attest_state *b, const attest_state *out, void *stream,

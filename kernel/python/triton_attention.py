@@ -43,13 +43,14 @@ def attention_kernel(Q, K, V, O, LSE, scale2, Hq, Hk, Nq, Nk, D: tl.constexpr, C
 
 
 def attention(q, k, v, *, scale, causal, stream, out, lse_out):
-    q, k, v, o, lse = (torch.from_dlpack(t) for t in (q, k, v, out, lse_out))
+    q, k, v, o = (torch.from_dlpack(t) for t in (q, k, v, out))
     (b, hq, nq, d), (hk, nk) = q.shape, k.shape[1:3]
     if d not in (16, 32, 64, 128) or v.shape[3] != d:
         raise NotImplementedError("D = Dv = 16, 32, 64 or 128")
     if b * hq * nq == 0:
         return
     with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
+        lse = torch.from_dlpack(lse_out) if lse_out is not None else torch.empty((b, hq, nq), device="cuda")  # None: not wanted
         attention_kernel[(triton.cdiv(nq, 64), b * hq)](q, k, v, o, lse, scale * LOG2E, hq, hk, nq, nk, D=d, CAUSAL=causal, ROWS=64, KEYS=64)
 
 

@@ -72,15 +72,15 @@ ATTEST_EXPORT int attest_worker_copy(const DLTensor* from, const DLTensor* to) {
 
 // Serves a kernel until attest is gone. `table` is what a plug-in's attest_kernel_get would return.
 ATTEST_EXPORT int attest_worker_serve(const char* ends, const attest_kernel* table) {
-  return attest::serve(ends, [&]() -> std::variant<const attest_kernel*, attest::LoadError> {
+  return attest::serve(ends, [&]() -> std::variant<attest::FoundTable, attest::LoadError> {
     if (const std::string fault = attest::table_fault(*table); !fault.empty()) return attest::LoadError{attest::LoadError::Kind::bad_plugin, "the Python kernel " + fault};
-    return table;
+    return attest::FoundTable{table};
   });
 }
 
 // Tells attest in one line why there is no kernel to serve.
 ATTEST_EXPORT int attest_worker_refuse(const char* ends, const char* why) {
-  return attest::serve(ends, [&]() -> std::variant<const attest_kernel*, attest::LoadError> { return attest::LoadError{attest::LoadError::Kind::bad_plugin, why}; });
+  return attest::serve(ends, [&]() -> std::variant<attest::FoundTable, attest::LoadError> { return attest::LoadError{attest::LoadError::Kind::bad_plugin, why}; });
 }
 
 // For the script to check that it mirrors the header of this library.

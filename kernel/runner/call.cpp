@@ -91,6 +91,8 @@ void place_tensors(PlannedCall& c, const Problem& p, const Needs& needs) {
   }
 }
 
+uint64_t second_image(const PlannedCall& first) { return (first.plan.size + kAlign - 1) / kAlign * kAlign; }
+
 PlannedMerge describe_merge(int64_t rows, int64_t width) {
   Layout matrix;
   matrix.extent = {rows, width, 1, 1};

@@ -54,6 +54,7 @@ struct PlannedCall {
   int64_t window_left = -1, window_right = -1, tile_keys = 0;
   int32_t want_trace = 0;
   int32_t asked = 0;  // 1: the kernel was asked and takes it; a worker asks by itself otherwise
+  int32_t captured = 0, reserved = 0;  // 1: as RunOptions::captured
   Region workspace, records, record_count;
   uint64_t record_capacity = 0;
   Plan plan;  // what was placed
@@ -84,6 +85,8 @@ struct Outcome {
 PlannedCall describe(const Problem& problem, bool want_lse, bool want_trace);
 // Places every tensor, and what the kernel needs beside them. Throws std::bad_alloc where that is absurdly much.
 void place_tensors(PlannedCall& call, const Problem& problem, const Needs& needs);
+// Where the image of a second call lies behind that of the first.
+uint64_t second_image(const PlannedCall& first);
 PlannedMerge describe_merge(int64_t rows, int64_t width);
 
 class Arguments {

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 
@@ -69,6 +70,9 @@ class InProcess : public Place {
   Outcome forward(const PlannedCall& call, const uint8_t* image, uint8_t* result) override {
     return moved(call.plan.size, image, result, [&](uint8_t* base) { return call_forward(table_, call, base, *arena_, *serial_); });
   }
+  Outcome forward_two(const PlannedCall& first, const PlannedCall& second, const uint8_t* image, uint8_t* result) override {
+    return moved(second_image(first) + second.plan.size, image, result, [&](uint8_t* base) { return call_forward_two(table_, first, second, base, *arena_, *serial_); });
+  }
   Outcome merge(const PlannedMerge& call, const uint8_t* image, uint8_t* result) override {
     return moved(call.plan.size, image, result, [&](uint8_t* base) { return call_merge(table_, call, base, *arena_, *serial_); });
   }
@@ -111,7 +115,31 @@ Outcome call_forward(const attest_kernel& table, const PlannedCall& call, uint8_
     if (table.reentrant == 0) lock.lock();
     std::optional<ClosedGuards> closed;
     if (table.device == kDLCPU) closed.emplace(call.plan, base);
-    const attest_status status = table.forward(a.get(), arena.stream(), message, size);
+    attest_status status = ATTEST_OK;
+    const auto call_it = [&] {
+      status = table.forward(a.get(), arena.stream(), message, size);
+      return status == ATTEST_OK;
+    };
+    std::string why;
+    if (call.captured == 0) {
+      call_it();
+    } else if (!arena.replay(call_it, why)) {
+      status = ATTEST_UNSUPPORTED;  // no kernel has to be fit for graphs
+      if (!why.empty()) std::snprintf(message, size, "%s", why.c_str());
+    }
+    arena.synchronise();
+    return status;
+  });
+}
+
+Outcome call_forward_two(const attest_kernel& table, const PlannedCall& first, const PlannedCall& second, uint8_t* base, Arena& arena, std::mutex& serial) {
+  const Arguments a(first, base, table.device), b(second, base + second_image(first), table.device);
+  return timed([&](char* message, size_t size) {
+    std::unique_lock lock(serial, std::defer_lock);
+    if (table.reentrant == 0) lock.lock();
+    arena.synchronise();  // the other stream does not wait for the images to arrive
+    attest_status status = table.forward(a.get(), arena.stream(), message, size);
+    if (status == ATTEST_OK) status = table.forward(b.get(), arena.other_stream(), message, size);
     arena.synchronise();
     return status;
   });

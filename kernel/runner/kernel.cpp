@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "kernel/runner/memory.h"
+#include "kernel/runner/one_line.h"
 #include "kernel/runner/place.h"
 #include "kernel/runner/worker.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 constexpr uint8_t kFirstPoison = 0xFF;  // NaN in every format
 constexpr uint8_t kSecondPoison = 0x5B;
-constexpr size_t kMostDeviceWorkers = 4;  // each holds a context on the device
+constexpr size_t kMostDeviceWorkers = 8;  // each holds a context on the device
 
 bool packed(const Layout& l) {
   int64_t expected = 1;
@@ -73,6 +74,24 @@ void for_each_row(const Layout& l, F f) {
       for (int64_t c = 0; c < l.extent[2]; ++c) f(l.at(a, b, c, 0));
 }
 
+void put_inputs(const PlannedCall& call, const Problem& p, uint8_t* image) {
+  const auto put = [&](const Region& region, const void* data) {
+    if (region.bytes > 0) std::memcpy(image + region.begin, data, region.bytes);
+  };
+  put(call.q.region, p.q.storage.data());
+  put(call.k.region, p.k.storage.data());
+  put(call.v.region, p.v.storage.data());
+  if (p.key_lengths) put(call.lengths.region, p.key_lengths->data());
+  if (p.mask) put(call.mask.region, p.mask->storage.data());
+  if (p.bias) put(call.bias.region, p.bias->storage.data());
+  if (p.sink) put(call.sink.region, p.sink->data());
+}
+
+void poison_outputs(const PlannedCall& call, uint8_t poison, uint8_t* image) {
+  for (const Region& region : {call.o.region, call.lse.region, call.workspace})
+    if (region.bytes > 0) std::memset(image + region.begin, poison, region.bytes);
+}
+
 // Appends `count` elements to `values`.
 void read_elements(const uint8_t* from, DType type, int64_t count, std::vector<double>& values) {
   if (type == DType::f32) {
@@ -88,6 +107,18 @@ void read_elements(const uint8_t* from, DType type, int64_t count, std::vector<d
     std::memcpy(&u, from + 2 * n, 2);
     values.push_back(type == DType::f16 ? static_cast<double>(f16_to_float(u)) : static_cast<double>(bf16_to_float(u)));
   }
+}
+
+// O, and LSE where it was wanted, from the image that came back.
+void read_outputs(const PlannedCall& call, const Problem& p, const uint8_t* image, Observation& seen) {
+  const auto read = [&](const Region& region, const Layout& l, DType type, std::vector<double>& values) {
+    for_each_row(l, [&](int64_t index) { read_elements(image + region.begin + static_cast<size_t>(index * size_of(type)), type, l.extent[3], values); });
+  };
+  seen.o.reserve(static_cast<size_t>(p.shape.rows() * p.shape.dv));
+  read(call.o.region, p.o, p.type, seen.o);
+  if (call.lse.present == 0) return;
+  seen.lse.reserve(static_cast<size_t>(p.shape.rows()));
+  read(call.lse.region, p.lse, DType::f32, seen.lse);
 }
 
 }  // namespace
@@ -115,11 +146,13 @@ struct RemoteTable {
   attest_kernel table{};
 
   explicit RemoteTable(const wire::Description& description) : told(description) {
-    for (auto* text : {told.name, told.version, told.device_name}) {
-      text[wire::kNameBytes - 1] = 0;
-      for (char* c = text; *c != 0; ++c)
-        if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7F) *c = ' ';  // a name is printed
-    }
+    // A name is printed; what was too long was cut, perhaps within a character.
+    const auto clean = [](char* text, size_t size) {
+      text[size - 1] = 0;
+      std::snprintf(text, size, "%s", one_line(text, size - 1).substr(0, size - 1).c_str());
+    };
+    for (auto* text : {told.name, told.version, told.device_name}) clean(text, wire::kNameBytes);
+    clean(told.further, sizeof told.further);
     for (uint32_t* n : {&told.type_count, &told.head_width_count, &told.tile_count, &told.split_count, &told.order_count, &told.p_type_count}) *n = std::min(*n, wire::kMostEntries);
     table.abi_version = ATTEST_ABI_VERSION;
     table.struct_size = sizeof table;
@@ -159,6 +192,7 @@ struct Kernel::Impl {
   std::string name;
   std::string device = "cpu";
   std::string spec;                     // as it was loaded
+  std::string further;
   std::optional<Isolation> isolation;
   std::function<void(const Problem&, const Observation&)> tell_lost;
   std::shared_ptr<std::mutex> serial = std::make_shared<std::mutex>();
@@ -231,6 +265,7 @@ class Borrowed {
 const attest_kernel& Kernel::table() const { return *impl_->table; }
 std::string Kernel::name() const { return impl_->name; }
 std::string Kernel::device() const { return impl_->device; }
+std::string Kernel::further() const { return impl_->further; }
 bool Kernel::isolated() const { return impl_->isolation.has_value(); }
 std::vector<std::string> Kernel::built_in() {
 #if ATTEST_HAVE_CUDA
@@ -261,13 +296,15 @@ std::variant<Kernel, LoadError> Kernel::load(const std::string& name, const std:
     k.impl_->isolation = isolation;
     k.impl_->spec = name;
     k.impl_->device = remote->told.device_name;
+    k.impl_->further = remote->told.further;
     if (is_built_in(name)) k.impl_->name = name;
     k.impl_->idle.push_back(std::move(worker));
     return k;
   }
   auto found = find_table(name);
   if (auto* error = std::get_if<LoadError>(&found)) return *error;
-  Kernel k = from_table(std::get<const attest_kernel*>(found));
+  Kernel k = from_table(std::get<FoundTable>(found).table);
+  k.impl_->further = std::get<FoundTable>(found).further;
   if (is_built_in(name)) k.impl_->name = name;
   if (k.table().device == kDLCUDA) {
     std::string why;
@@ -312,7 +349,7 @@ std::string Kernel::refuses(const Problem& problem) const {
   try {
     Borrowed kernel(*impl_);
     const Needs needs = kernel->ask(describe(problem, has(ATTEST_LSE), false));
-    return needs.supported != 0 ? "" : needs.reason;
+    return needs.supported != 0 ? "" : one_line(needs.reason);
   } catch (const Lost&) {
     return "";  // a run meets it again, and has an Observation to say so
   }
@@ -335,15 +372,15 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
   seen.trace.clear();
   const auto unsupported = [&](const std::string& why) {
     seen.status = RunStatus::unsupported;
-    seen.message = why;
+    seen.message = one_line(why);
   };
   if (const std::string why = outside_features(p, t); !why.empty()) return unsupported(why);
-  const Shape& s = p.shape;
   const bool want_lse = options.want_lse && has(ATTEST_LSE);
   const bool want_trace = options.trace && traceable();
 
   // One image of everything, guard bands between; what may change is what outputs, workspace and trace cover.
   PlannedCall call = describe(p, want_lse, want_trace);
+  call.captured = options.captured ? 1 : 0;
   try {
     Borrowed kernel(*impl_);
     Needs needs;
@@ -358,28 +395,17 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
     thread_local std::vector<uint8_t> before, after;  // images; kept, since fresh pages cost more than a small run
     before.assign(call.plan.size, kGuardByte);
     after.resize(call.plan.size);
-    const auto put = [&](const Region& region, const void* data) {
-      if (region.bytes > 0) std::memcpy(before.data() + region.begin, data, region.bytes);
-    };
-    put(call.q.region, p.q.storage.data());
-    put(call.k.region, p.k.storage.data());
-    put(call.v.region, p.v.storage.data());
-    if (p.key_lengths) put(call.lengths.region, p.key_lengths->data());
-    if (p.mask) put(call.mask.region, p.mask->storage.data());
-    if (p.bias) put(call.bias.region, p.bias->storage.data());
-    if (p.sink) put(call.sink.region, p.sink->data());
+    put_inputs(call, p, before.data());
     if (want_trace) std::memset(before.data() + call.record_count.begin, 0, 8);
 
     // Runs once with outputs filled with `poison`; false where the kernel did not finish.
     const auto run_once = [&](uint8_t poison) {
-      std::memset(before.data() + call.o.region.begin, poison, call.o.region.bytes);
-      if (want_lse) std::memset(before.data() + call.lse.region.begin, poison, call.lse.region.bytes);
-      if (call.workspace.bytes > 0) std::memset(before.data() + call.workspace.begin, poison, call.workspace.bytes);
+      poison_outputs(call, poison, before.data());
       const Outcome out = kernel->forward(call, before.data(), after.data());
       seen.seconds = out.seconds;
       if (out.status == ATTEST_OK) return true;
       seen.status = out.status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed;
-      seen.message = out.message;
+      seen.message = one_line(out.message);
       return false;
     };
     // Elements that still hold the poison: "o: element 5 of its buffer".
@@ -406,17 +432,7 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
       if (finished) seen.unwritten = still_poison(poison == kSecondPoison ? kFirstPoison : kSecondPoison);
     }
     if (finished) {
-      seen.o.reserve(static_cast<size_t>(s.rows() * s.dv));
-      const auto read = [&](const Region& region, const Layout& l, DType type, std::vector<double>& values) {
-        for_each_row(l, [&](int64_t index) {
-          read_elements(after.data() + region.begin + static_cast<size_t>(index * size_of(type)), type, l.extent[3], values);
-        });
-      };
-      read(call.o.region, p.o, p.type, seen.o);
-      if (want_lse) {
-        seen.lse.reserve(static_cast<size_t>(s.rows()));
-        read(call.lse.region, p.lse, DType::f32, seen.lse);
-      }
+      read_outputs(call, p, after.data(), seen);
       if (want_trace) {
         uint64_t count = 0;
         std::memcpy(&count, after.data() + call.record_count.begin, 8);
@@ -475,6 +491,47 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
   }
 }
 
+std::pair<Observation, Observation> Kernel::run_together(const Problem& first, const Problem& second) const {
+  std::pair<Observation, Observation> seen;
+  const auto both = [&](RunStatus status, const std::string& why) {
+    for (Observation* one : {&seen.first, &seen.second}) {
+      one->status = status;
+      one->message = one_line(why);
+    }
+    return seen;
+  };
+  for (const Problem* p : {&first, &second})
+    if (const std::string why = outside_features(*p, table()); !why.empty()) return both(RunStatus::unsupported, why);
+  PlannedCall a = describe(first, has(ATTEST_LSE), false), b = describe(second, has(ATTEST_LSE), false);
+  try {
+    Borrowed kernel(*impl_);
+    for (const auto& [call, problem] : {std::pair<PlannedCall*, const Problem*>{&a, &first}, {&b, &second}}) {
+      const Needs needs = kernel->ask(*call);
+      if (needs.supported == 0) return both(RunStatus::unsupported, needs.reason);
+      call->asked = 1;
+      place_tensors(*call, *problem, needs);
+    }
+    const uint64_t at = second_image(a);
+    std::vector<uint8_t> before(at + b.plan.size, kGuardByte), after(at + b.plan.size);
+    put_inputs(a, first, before.data());
+    put_inputs(b, second, before.data() + at);
+    poison_outputs(a, kFirstPoison, before.data());
+    poison_outputs(b, kFirstPoison, before.data() + at);
+    const Outcome out = kernel->forward_two(a, b, before.data(), after.data());
+    if (out.status != ATTEST_OK) return both(out.status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed, out.message);
+    read_outputs(a, first, after.data(), seen.first);
+    read_outputs(b, second, after.data() + at, seen.second);
+  } catch (const Lost& loss) {
+    both(loss.status, loss.what());
+    if (impl_->tell_lost) impl_->tell_lost(first, seen.first);
+  } catch (const DeviceError& e) {
+    both(RunStatus::crashed, e.what());
+  } catch (const std::bad_alloc&) {
+    both(RunStatus::failed, "out of memory for two problems at once");
+  }
+  return seen;
+}
+
 Merged Kernel::merge(const PartialStates& a, const PartialStates& b) const {
   if (table().merge == nullptr) return {RunStatus::unsupported, "the kernel offers no merge", {}};
   const PlannedMerge call = describe_merge(static_cast<int64_t>(a.lse.size()), a.width);
@@ -490,7 +547,7 @@ Merged Kernel::merge(const PartialStates& a, const PartialStates& b) const {
   try {
     Borrowed kernel(*impl_);
     const Outcome out = kernel->merge(call, image.data(), result.data());
-    if (out.status != ATTEST_OK) return {out.status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed, out.message, {}};
+    if (out.status != ATTEST_OK) return {out.status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed, one_line(out.message), {}};
   } catch (const Lost& loss) {
     return {loss.status, loss.what(), {}};
   } catch (const DeviceError& e) {

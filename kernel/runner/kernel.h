@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct RunOptions {
   bool want_lse = true;
   uint8_t poison = 0;        // 0: run once with the default fill. Otherwise the byte to fill outputs with.
   bool check_memory = true;  // fill twice with different poison to find unwritten elements; guards, inputs
+  bool captured = false;     // on a GPU: the call is captured into a graph, which runs twice; unsupported where it cannot be
 };
 
 // Partial states of `lse.size()` rows: O normalised, [rows, width], and LSE.
@@ -66,6 +68,8 @@ class Kernel {
   bool has(attest_feature f) const { return (table().features & f) != 0; }
   bool traceable() const { return table().trace_capacity != nullptr; }
   bool isolated() const;
+  // The names of the plug-in's other kernels where it holds several and none was named, with commas; else "".
+  std::string further() const;
 
   // The same isolated kernel with workers of its own, that have made no call yet.
   Kernel alone() const;
@@ -80,6 +84,9 @@ class Kernel {
   Observation run(const Problem& problem, const RunOptions& options = {}) const;
   // The same into `seen`, whose memory is used again.
   void run(const Problem& problem, const RunOptions& options, Observation& seen) const;
+  // Two problems at once: on a GPU on two streams, with nothing awaited between. Outputs alone are read, no memory is
+  // checked; both have the status of the pair.
+  std::pair<Observation, Observation> run_together(const Problem& first, const Problem& second) const;
   // merge(a, b) in the kernel's memory. Both have the same rows and width.
   Merged merge(const PartialStates& a, const PartialStates& b) const;
 

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string>
 
+#include "kernel/runner/one_line.h"
 #include "kernel/testing/direct.h"
 #include "reference/judge.h"
 
@@ -53,6 +54,24 @@ TEST(Load, UnknownNamesListTheKnownOnes) {
   expect_failure("hst", LoadError::Kind::not_found, {"hst", "host"});
   expect_failure("/nowhere/kernel.so", LoadError::Kind::not_found, {"/nowhere/kernel.so"});
   expect_failure("", LoadError::Kind::not_found, {"host"});
+}
+
+TEST(OneLine, IsPrintableUtf8OfAtMostSoManyBytes) {
+  EXPECT_EQ(one_line("plain \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x99\x82"), "plain \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x99\x82");
+  EXPECT_EQ(one_line("a\nb\tc\x1b[2J\x7f"), "a b c [2J ");
+  EXPECT_EQ(one_line(std::string_view("a\0b", 3)), "a b");
+  EXPECT_EQ(one_line("\xC2\x9B!"), " !");                   // a C1 control: another way to write an escape sequence
+  EXPECT_EQ(one_line("\xFF\xC3(\xE2\x82"), "?" "?(" "??");  // stray, and cut short
+  EXPECT_EQ(one_line("\xC0\xAF\xED\xA0\x80\xF4\x90\x80\x80"), "?????????");  // overlong, a surrogate, past the last character
+  EXPECT_EQ(one_line("abcdef", 3), "abc...");
+  EXPECT_EQ(one_line("ab\xE2\x82\xAC", 4), "ab...");        // never within a character
+  EXPECT_EQ(one_line("abc", 3), "abc");
+}
+
+TEST(Load, OfSeveralKernelsTheOthersAreNamed) {
+  EXPECT_EQ(std::get<Kernel>(Kernel::load(plugin("two"))).further(), "second");
+  EXPECT_EQ(std::get<Kernel>(Kernel::load(plugin("two") + ":second")).further(), "");
+  EXPECT_EQ(std::get<Kernel>(Kernel::load("host")).further(), "");
 }
 
 TEST(Load, FilesThatAreNoPluginAreNamed) {

@@ -26,7 +26,9 @@ class CpuArena : public Arena {
   void upload(const uint8_t* image, size_t bytes) override { std::memcpy(base_, image, bytes); }
   void download(uint8_t* image, size_t bytes) override { std::memcpy(image, base_, bytes); }
   void* stream() override { return nullptr; }
+  void* other_stream() override { return nullptr; }
   void synchronise() override {}
+  bool replay(const std::function<bool()>& call, std::string&) override { return call() && call(); }
   std::string device() const override { return "cpu"; }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -23,7 +24,11 @@ class Arena {
   virtual void upload(const uint8_t* image, size_t bytes) = 0;        // image to base
   virtual void download(uint8_t* image, size_t bytes) = 0;            // base to image
   virtual void* stream() = 0;                                         // for attest_kernel.forward
-  virtual void synchronise() = 0;                                     // waits for the stream
+  virtual void* other_stream() = 0;                                   // runs beside the first; the same on the CPU
+  virtual void synchronise() = 0;                                     // waits for both streams
+  // What `call` queues on the stream is captured into a graph, and the graph runs twice. False with a reason where it
+  // cannot be captured; then nothing has run. On the CPU `call` is made twice.
+  virtual bool replay(const std::function<bool()>& call, std::string& why) = 0;
   virtual std::string device() const = 0;                             // "cpu" or the name of the GPU
 };
 

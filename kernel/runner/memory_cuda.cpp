@@ -23,6 +23,7 @@ class CudaArena : public Arena {
   ~CudaArena() override {
     cudaFree(base_);
     cudaStreamDestroy(stream_);
+    if (other_stream_ != nullptr) cudaStreamDestroy(other_stream_);
   }
   uint8_t* reserve(size_t bytes) override {
     if (bytes > size_) {
@@ -41,11 +42,37 @@ class CudaArena : public Arena {
     synchronise();
   }
   void* stream() override { return stream_; }
-  void synchronise() override { check(cudaStreamSynchronize(stream_), "kernel"); }
+  void* other_stream() override {
+    if (other_stream_ == nullptr) check(cudaStreamCreateWithFlags(&other_stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    return other_stream_;
+  }
+  void synchronise() override {
+    check(cudaStreamSynchronize(stream_), "kernel");
+    if (other_stream_ != nullptr) check(cudaStreamSynchronize(other_stream_), "kernel");
+  }
+  bool replay(const std::function<bool()>& call, std::string& why) override {
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+    const bool called = call();
+    cudaGraph_t graph = nullptr;
+    const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+    cudaGetLastError();  // what cannot be captured leaves the device as it was
+    if (!called || ended != cudaSuccess) {
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      if (called) why = std::string("the call cannot be captured into a graph: ") + cudaGetErrorString(ended);
+      return false;
+    }
+    cudaGraphExec_t executable = nullptr;
+    check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    for (int n = 0; n < 2; ++n) check(cudaGraphLaunch(executable, stream_), "cudaGraphLaunch");
+    synchronise();
+    check(cudaGraphExecDestroy(executable), "cudaGraphExecDestroy");
+    check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    return true;
+  }
   std::string device() const override { return name_; }
 
  private:
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_ = nullptr, other_stream_ = nullptr;
   uint8_t* base_ = nullptr;
   size_t size_ = 0;
   std::string name_;

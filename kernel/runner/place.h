@@ -27,6 +27,9 @@ class Place {
   virtual Needs ask(const PlannedCall& call) = 0;  // of the call, nothing but its description is read
   // `image` and `result` have call.plan.size bytes; `result` is filled only where the status is ATTEST_OK.
   virtual Outcome forward(const PlannedCall& call, const uint8_t* image, uint8_t* result) = 0;
+  // Two calls at once, each on a stream of its own, awaited together. The second image begins at second_image() of the
+  // first. The first outcome that is not ATTEST_OK counts.
+  virtual Outcome forward_two(const PlannedCall& first, const PlannedCall& second, const uint8_t* image, uint8_t* result) = 0;
   virtual Outcome merge(const PlannedMerge& call, const uint8_t* image, uint8_t* result) = 0;
 };
 
@@ -38,6 +41,8 @@ class Arena;
 // not reentrant.
 Outcome call_forward(const attest_kernel& table, const PlannedCall& call, uint8_t* base, Arena& arena, std::mutex& serial);
 Outcome call_merge(const attest_kernel& table, const PlannedMerge& call, uint8_t* base, Arena& arena, std::mutex& serial);
+
+Outcome call_forward_two(const attest_kernel& table, const PlannedCall& first, const PlannedCall& second, uint8_t* base, Arena& arena, std::mutex& serial);
 
 // In this process. `serial` is shared by all places of one kernel. Throws DeviceError where there is no such device.
 std::unique_ptr<Place> in_process(const attest_kernel& table, std::shared_ptr<std::mutex> serial);

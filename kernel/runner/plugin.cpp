@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "kernel/host/host.h"
+#include "kernel/runner/one_line.h"
 #if ATTEST_HAVE_CUDA
 #include "kernel/cuda/cuda.h"
 #endif
@@ -17,7 +18,7 @@ namespace {
 
 constexpr const char* kBuiltIn[] = {"host", "cuda", "cuda_hopper"};
 
-std::variant<const attest_kernel*, LoadError> load_plugin(const std::string& spec) {
+std::variant<FoundTable, LoadError> load_plugin(const std::string& spec) {
   // path or path:name.
   std::string path = spec, wanted;
   if (const auto colon = spec.rfind(':'); colon != std::string::npos && !std::filesystem::exists(spec)) {
@@ -44,15 +45,19 @@ std::variant<const attest_kernel*, LoadError> load_plugin(const std::string& spe
   const auto get = reinterpret_cast<attest_kernel_get_fn>(dlsym(handle, ATTEST_KERNEL_SYMBOL));
   if (get == nullptr) return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "' does not export " ATTEST_KERNEL_SYMBOL};
   std::string names;
+  FoundTable first;
   for (uint32_t index = 0;; ++index) {
     const attest_kernel* table = get(index);
     if (table == nullptr) break;
     if (const std::string fault = table_fault(*table); !fault.empty())
       return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "', kernel " + std::to_string(index) + ": " + fault};
-    if (wanted.empty() || wanted == table->name) return table;
+    if (wanted == table->name) return FoundTable{table};
+    if (wanted.empty() && first.table == nullptr) first.table = table;
+    else if (wanted.empty()) first.further += (first.further.empty() ? "" : ", ") + std::string(table->name);
     names += (names.empty() ? "" : ", ") + std::string(table->name);
   }
   if (names.empty()) return LoadError{LoadError::Kind::bad_plugin, "plug-in '" + path + "' holds no kernel"};
+  if (wanted.empty()) return first;
   return LoadError{LoadError::Kind::not_found, "plug-in '" + path + "' holds no kernel '" + wanted + "', it has " + names};
 }
 
@@ -65,6 +70,9 @@ std::string table_fault(const attest_kernel& t) {
     return "has ABI version " + std::to_string(t.abi_version) + ", this attest speaks version " + std::to_string(ATTEST_ABI_VERSION);
   if (t.struct_size < sizeof(attest_kernel)) return "has a table of " + std::to_string(t.struct_size) + " bytes, expected " + std::to_string(sizeof(attest_kernel));
   if (t.name == nullptr || t.version == nullptr) return "has no name or version";
+  constexpr size_t kLongest = 127;
+  for (const char* text : {t.name, t.version})
+    if (*text == 0 || one_line(text, kLongest) != text) return "has a name or version that is no line of UTF-8 of 1 to " + std::to_string(kLongest) + " bytes";
   if (t.supports == nullptr || t.forward == nullptr) return "lacks supports or forward";
   if (t.device != kDLCPU && t.device != kDLCUDA) return "names device type " + std::to_string(t.device) + ", expected CPU (1) or CUDA (2)";
   if (t.type_count == 0 || t.types == nullptr) return "lists no types";
@@ -76,11 +84,11 @@ std::string table_fault(const attest_kernel& t) {
   return "";
 }
 
-std::variant<const attest_kernel*, LoadError> find_table(const std::string& name) {
-  if (name == "host") return host_kernel();
+std::variant<FoundTable, LoadError> find_table(const std::string& name) {
+  if (name == "host") return FoundTable{host_kernel()};
   if (is_built_in(name)) {
 #if ATTEST_HAVE_CUDA
-    return name == "cuda" ? cuda_kernel() : cuda_hopper_kernel();
+    return FoundTable{name == "cuda" ? cuda_kernel() : cuda_hopper_kernel()};
 #else
     return LoadError{LoadError::Kind::no_device, "kernel '" + name + "' is not in this build: it was configured without CUDA"};
 #endif

@@ -15,8 +15,15 @@ struct LoadError {
   std::string message;
 };
 
-// "host", "cuda", the path of a plug-in, or path:name where it holds several. Runs code of the plug-in.
-std::variant<const attest_kernel*, LoadError> find_table(const std::string& name);
+// A kernel's table; `further`: the names of the plug-in's other kernels, with commas, where no name chose this one.
+struct FoundTable {
+  const attest_kernel* table = nullptr;
+  std::string further = "";
+};
+
+// "host", "cuda", the path of a plug-in, or path:name where it holds several; its first where none is named. Runs code of
+// the plug-in.
+std::variant<FoundTable, LoadError> find_table(const std::string& name);
 
 // Whether `name` is that of a built-in kernel, in this build or another.
 bool is_built_in(const std::string& name);

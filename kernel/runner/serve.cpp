@@ -74,12 +74,13 @@ class Server {
   }
   bool good() const { return request_ != MAP_FAILED && reply_ != MAP_FAILED; }
 
-  bool load(const std::function<std::variant<const attest_kernel*, LoadError>()>& find) {
+  bool load(const std::function<std::variant<FoundTable, LoadError>()>& find) {
     auto found = find();
     if (const auto* error = std::get_if<LoadError>(&found)) return refuse(*error);
-    table_ = std::get<const attest_kernel*>(found);
+    table_ = std::get<FoundTable>(found).table;
     if (const std::string fault = fill(reply_->description, *table_); !fault.empty())
       return refuse({LoadError::Kind::bad_plugin, "plug-in '" + std::string(table_->name) + "' " + fault});
+    copy(reply_->description.further, sizeof reply_->description.further, std::get<FoundTable>(found).further);
     std::string why;
     arena_ = table_->device == kDLCPU ? cpu_arena() : cuda_arena(why);
     if (arena_ == nullptr) return refuse({LoadError::Kind::no_device, std::string("kernel '") + table_->name + "' needs a CUDA device: " + why});
@@ -125,9 +126,10 @@ class Server {
       reply_->needs = ask_kernel(*table_, r.call);
       return;
     }
-    const bool merging = r.op == wire::Op::merge;
-    if (!merging && r.call.asked == 0) {
-      const Needs needs = ask_kernel(*table_, r.call);
+    const bool merging = r.op == wire::Op::merge, two = r.op == wire::Op::forward_two;
+    for (const PlannedCall* call : {&r.call, &r.second}) {
+      if (merging || call->asked != 0 || (call == &r.second && !two)) continue;
+      const Needs needs = ask_kernel(*table_, *call);
       if (needs.supported == 0) {
         reply_->outcome = {};
         reply_->outcome.status = ATTEST_UNSUPPORTED;
@@ -136,14 +138,16 @@ class Server {
       }
     }
     if (r.image_bytes != mapped_) map(r.image_bytes);
-    const size_t size = merging ? r.merging.plan.size : r.call.plan.size;
+    const size_t size = merging ? r.merging.plan.size : two ? second_image(r.call) + r.second.plan.size : r.call.plan.size;
     uint8_t* base = image_;
     const bool elsewhere = table_->device != kDLCPU;
     if (elsewhere) {
       base = arena_->reserve(size);
       arena_->upload(image_, size);
     }
-    reply_->outcome = merging ? call_merge(*table_, r.merging, base, *arena_, serial_) : call_forward(*table_, r.call, base, *arena_, serial_);
+    reply_->outcome = merging ? call_merge(*table_, r.merging, base, *arena_, serial_)
+                      : two   ? call_forward_two(*table_, r.call, r.second, base, *arena_, serial_)
+                              : call_forward(*table_, r.call, base, *arena_, serial_);
     if (elsewhere && reply_->outcome.status == ATTEST_OK) arena_->download(image_, size);
   }
   void map(uint64_t bytes) {
@@ -167,7 +171,7 @@ class Server {
 
 }  // namespace
 
-int serve(const std::string& text, const std::function<std::variant<const attest_kernel*, LoadError>()>& load) {
+int serve(const std::string& text, const std::function<std::variant<FoundTable, LoadError>()>& load) {
   wire::Ends ends;
   if (std::sscanf(text.c_str(), "%d,%d,%d,%d", &ends.socket, &ends.request, &ends.reply, &ends.image) != 4) {
     std::fprintf(stderr, "attest: a worker is started by attest alone\n");

@@ -14,6 +14,6 @@ namespace attest {
 inline constexpr const char* kWorkerFlag = "--worker";
 
 // `ends` as wire.h has them, `load` finds the table. Returns the exit code of the process.
-int serve(const std::string& ends, const std::function<std::variant<const attest_kernel*, LoadError>()>& load);
+int serve(const std::string& ends, const std::function<std::variant<FoundTable, LoadError>()>& load);
 
 }  // namespace attest

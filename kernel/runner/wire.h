@@ -14,20 +14,22 @@ namespace attest::wire {
 inline constexpr uint32_t kMostEntries = 64;  // of each list of a table
 inline constexpr size_t kNameBytes = 128;
 
-enum class Op : uint32_t { ask, forward, merge, end };
+enum class Op : uint32_t { ask, forward, forward_two, merge, end };
 
 struct Request {
   uint64_t sequence = 0;  // of the question; the reply repeats it
   Op op = Op::ask;
   uint32_t reserved = 0;
   uint64_t image_bytes = 0;  // present size of the image's file
-  PlannedCall call;                 // ask, forward
+  PlannedCall call;                 // ask, forward, forward_two
+  PlannedCall second;               // forward_two
   PlannedMerge merging;         // merge
 };
 
 // A table as plain bytes.
 struct Description {
   char name[kNameBytes] = "", version[kNameBytes] = "", device_name[kNameBytes] = "";
+  char further[8 * kNameBytes] = "";  // names of the plug-in's other kernels; cut where they are too many
   int32_t device = 0, reentrant = 0, has_merge = 0, has_trace = 0, has_workspace = 0, reserved = 0;
   uint32_t features = 0;
   uint32_t type_count = 0, head_width_count = 0, tile_count = 0, split_count = 0, order_count = 0, p_type_count = 0;

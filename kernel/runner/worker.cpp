@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/runner/one_line.h"
 #include "kernel/runner/serve.h"
 
 extern char** environ;
@@ -127,13 +128,6 @@ std::string text_of(const char (&bytes)[N]) {
   return {bytes, strnlen(bytes, N)};
 }
 
-std::string printable(std::string text, size_t most) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
-  if (text.size() > most) text = text.substr(0, most) + "...";
-  return text;
-}
-
 std::filesystem::path this_folder() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
@@ -200,7 +194,7 @@ class Worker::Process {
     if (send(socket_.get(), &byte, 1, MSG_NOSIGNAL) != 1) lose_closed();
     wait();
     if (read(reply().sequence) != r.sequence) lose(RunStatus::crashed, "it answered another question than it was asked");
-    if (read(reply().device_lost) != 0) lose(RunStatus::crashed, printable(text_of(read_words().words), kMostQuoted));
+    if (read(reply().device_lost) != 0) lose(RunStatus::crashed, one_line(text_of(read_words().words), kMostQuoted));
     if (++calls_ % kCallsBetweenLooks == 0) look_at_memory();
     if (calls_ % kCallsBetweenLooks == 0 && lseek(said_.get(), 0, SEEK_END) > kMostSaid && ftruncate(said_.get(), 0) != 0) cannot("emptying what it said");
   }
@@ -333,7 +327,7 @@ class Worker::Process {
       at = stop + 1;
     }
     const std::string& words = telling.empty() ? last : telling;
-    return words.empty() ? "" : "; it said: " + printable(words, kMostQuoted);
+    return words.empty() ? "" : "; it said: " + one_line(words, kMostQuoted);
   }
 
   Isolation isolation_;
@@ -362,7 +356,7 @@ std::variant<std::unique_ptr<Worker>, LoadError> Worker::start(const std::string
   const auto kind = reply.load_error == static_cast<int32_t>(LoadError::Kind::not_found)   ? LoadError::Kind::not_found
                     : reply.load_error == static_cast<int32_t>(LoadError::Kind::no_device) ? LoadError::Kind::no_device
                                                                                            : LoadError::Kind::bad_plugin;
-  return LoadError{kind, (is_python(name) ? "plug-in " : "") + printable(text_of(reply.words), sizeof reply.words)};
+  return LoadError{kind, (is_python(name) ? "plug-in " : "") + one_line(text_of(reply.words), sizeof reply.words)};
 }
 
 const wire::Description& Worker::description() const { return const_cast<const wire::Description&>(process_->reply().description); }
@@ -391,6 +385,12 @@ Outcome Worker::make(wire::Op op, size_t size, const uint8_t* image, uint8_t* re
 Outcome Worker::forward(const PlannedCall& call, const uint8_t* image, uint8_t* result) {
   process_->request().call = call;
   return make(wire::Op::forward, call.plan.size, image, result);
+}
+
+Outcome Worker::forward_two(const PlannedCall& first, const PlannedCall& second, const uint8_t* image, uint8_t* result) {
+  process_->request().call = first;
+  process_->request().second = second;
+  return make(wire::Op::forward_two, second_image(first) + second.plan.size, image, result);
 }
 
 Outcome Worker::merge(const PlannedMerge& call, const uint8_t* image, uint8_t* result) {

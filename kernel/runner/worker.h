@@ -28,6 +28,7 @@ class Worker : public Place {
   const wire::Description& description() const;
   Needs ask(const PlannedCall& call) override;
   Outcome forward(const PlannedCall& call, const uint8_t* image, uint8_t* result) override;
+  Outcome forward_two(const PlannedCall& first, const PlannedCall& second, const uint8_t* image, uint8_t* result) override;
   Outcome merge(const PlannedMerge& call, const uint8_t* image, uint8_t* result) override;
   // Lets the process end by itself. What was wrong with that, "" if nothing.
   std::string end();

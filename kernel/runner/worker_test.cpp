@@ -68,6 +68,28 @@ TEST(Worker, GivesTheBitsThatTheKernelGivesInThisProcess) {
   EXPECT_EQ(there.end_workers(), "");
 }
 
+// On the CPU there are no streams and no graphs: two calls follow each other, and a captured one is made twice.
+TEST(Worker, CallsTwoProblemsTogetherAndACapturedOneAsEachAlone) {
+  const Kernel here = std::get<Kernel>(Kernel::load("host")), there = apart("host");
+  for (const Kernel* kernel : {&here, &there}) {
+    const auto [first, second] = kernel->run_together(problem(8), problem(301));
+    expect_same(here.run(problem(8)), first);
+    expect_same(here.run(problem(301)), second);
+    expect_same(here.run(problem(8)), kernel->run(problem(8), {.captured = true}));
+  }
+  // What the kernel does not survive is the end of both.
+  const Kernel dies = apart(plugin("segfault"));
+  int told = 0;
+  dies.when_lost([&](const Problem&, const Observation&) { ++told; });
+  const auto [first, second] = dies.run_together(problem(8), problem(7));
+  EXPECT_EQ(first.status, RunStatus::crashed);
+  EXPECT_EQ(second.status, RunStatus::crashed);
+  EXPECT_EQ(told, 1);
+  const auto [again, other] = dies.run_together(problem(8), problem(6));
+  expect_same(here.run(problem(8)), again);
+  expect_same(here.run(problem(6)), other);
+}
+
 TEST(Worker, ServesSeveralThreadsAtOnce) {
   const Kernel here = std::get<Kernel>(Kernel::load("host")), there = apart("host");
   std::vector<std::thread> threads;
@@ -192,7 +214,7 @@ int64_t resident_pages() {
   return resident;
 }
 
-// ATTEST_FAULTS=1000 worker_test --gtest_filter='*InARow'
+// ATTEST_FAULTS=1000 worker_test --gtest_filter='*InARow*'
 TEST(Worker, ManyFaultsInARowLoseAndLeaveNothing) {
   const char* asked = std::getenv("ATTEST_FAULTS");
   const int64_t faults = asked != nullptr ? std::atoll(asked) : 100;
