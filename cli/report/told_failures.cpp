@@ -2,19 +2,35 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "properties/signature.h"
 
 namespace attest::cli {
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kShare = 0.03, kLeastSeconds = 0.2;
+
+}  // namespace
+
 Telling tell_failures(const VerifyReport& report, const FailureContext& context, bool examined) {
   Telling all;
   std::string others;
   size_t at_length = 0;
+  double spent = 0;  // seconds on details alone
+  const double most = std::max(kLeastSeconds, kShare * report.seconds);
   const auto add = [&](const Failure& failure, KeptFailure kept) {
     FailureDetail detail;
-    if (examined && all.told.size() < kDetails) detail = examine(kept.shrunk, kept.verdict, context.kernel);
+    if (examined && all.told.size() < kDetails) {
+      const auto begin = Clock::now();
+      if (spent < most) detail = examine(kept.shrunk, kept.verdict, context.kernel);
+      else detail.nothing = "no time was left for them, a report may take 3 % of its run; attest show prints them";
+      spent += std::chrono::duration<double>(Clock::now() - begin).count();
+    }
     std::string replay = replay_line(kept, context);
     all.told.push_back({failure, std::move(kept), std::move(detail), std::move(replay)});
   };
@@ -36,7 +52,7 @@ Telling tell_failures(const VerifyReport& report, const FailureContext& context,
     std::set<std::string> seen;
     for (const Failure& f : p.failures) {
       if (!seen.insert(signature(f.property, f.result)).second || seen.size() == 1) continue;
-      if (all.told.size() >= kDetails) return all;
+      if (all.told.size() >= kDetails || spent >= most) return all;
       add(f, keep_as_found(f, context));
     }
   }

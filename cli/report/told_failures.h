@@ -1,7 +1,8 @@
 // told_failures.h: which failures of a run are kept as files, shrunk, diagnosed and shown.
 //
 // Every property that failed has its first failure kept as a case that replays. Of the first kFullReports properties it is
-// shrunk and diagnosed, which takes seconds; further signatures are kept as they were found, kDetails in all.
+// shrunk and diagnosed, which takes seconds; further signatures are kept as they were found, kDetails in all. What a report
+// shows beyond what is printed takes at most 3 % of the run's time, or a fifth of a second.
 #pragma once
 
 #include <string>
