@@ -46,6 +46,7 @@ def run(document):
                 (work / entry.name).symlink_to(entry)
         (work / ".bin").mkdir()
         (work / ".bin/attest").symlink_to(ATTEST)
+        (work / ".bin/python3").symlink_to(sys.executable)
         environment = {**os.environ, "PATH": f"{work}/.bin:{os.environ['PATH']}"}
         for words, lines in blocks((SOURCE / document).read_text()):
             if len(words) == 2 and words[0] != "sh":
