@@ -160,7 +160,7 @@ std::string failure_report(const Failure& failure, const KeptFailure& kept, cons
   text += fmt::format("replay: {}\n", replay_line(kept, context));
   text += fmt::format("as found: {}\n", kept.found_file);
   text += "environment:\n";
-  for (const auto& [name, what] : environment(context.kernel)) text += fmt::format("  {:<10}{}\n", name, what);
+  for (const auto& [name, what] : environment(context.kernel)) text += fmt::format("  {:<10}{}\n", name, printable(what));
   return text;
 }
 

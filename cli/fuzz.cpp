@@ -250,11 +250,16 @@ Data report_of(const std::vector<Run>& runs, const Kernel& kernel, const std::st
       result.verdict.detail = f.said.substr(0, f.said.find('\n'));
       std::string signature_text = run.name() + "/stopped";
       if (one.is_case) {
-        const Case c = read_case(f.file);
-        result.problem = c.problem;
-        if (!c.signature.empty()) signature_text = c.signature;
-        const Property* property = find_property(c.property);
-        if (!f.crash) result = property != nullptr ? property->check(c.problem, context) : judge_plainly(c.problem, context);
+        try {
+          const Case c = read_case(f.file);
+          result.problem = c.problem;
+          if (!c.signature.empty()) signature_text = c.signature;
+          const Property* property = find_property(c.property);
+          if (!f.crash) result = property != nullptr ? property->check(c.problem, context) : judge_plainly(c.problem, context);
+        } catch (const CaseError& e) {
+          one.is_case = false;
+          result.verdict.detail += fmt::format(" (the file is no case: {})", e.what());
+        }
       }
       one.failure = {run.name(), static_cast<uint64_t>(p.cases), result};
       one.kept.shrunk = result.problem;

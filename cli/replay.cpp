@@ -9,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/crash.h"
+#include "cli/environment.h"
 #include "cli/failure_report.h"
 #include "cli/files.h"
 #include "cli/interrupt.h"
@@ -95,7 +96,7 @@ Exit replay(const Options& o) {
   VerifyReport report;
   report.kernel = kernel.name();
   report.device = kernel.device();
-  fmt::print(out, "attest replay: kernel {} {} on {}, contract {}\n", kernel.name(), kernel.table().version, kernel.device(), name_of(how));
+  fmt::print(out, "attest replay: kernel {}, contract {}\n", described(kernel), name_of(how));
   const auto start = std::chrono::steady_clock::now();
   const Interrupt interrupt;
   for (const std::string& file : files) {

@@ -9,8 +9,10 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/crash.h"
+#include "cli/environment.h"
 #include "cli/reference_states.h"
 #include "cli/run_summary.h"
+#include "cli/terminal.h"
 #include "cli/tile_visits.h"
 #include "corpus/case_file.h"
 #include "properties/shrink.h"
@@ -130,7 +132,7 @@ Exit show(const Options& o) {
   const Problem& p = c.problem;
   const std::vector<Place> places = rows_to_show(p.shape, o.row);
   const Kernel kernel = load_kernel(o.kernel);
-  fmt::print("{}{}\n{}\n", o.file, c.name.empty() ? "" : ": " + c.name, in_words(p));
+  fmt::print("{}{}\n{}\n", o.file, c.name.empty() ? "" : ": " + printable(c.name), in_words(p));
   if (c.expected && !c.expected->source.empty()) fmt::print("stated by: {}\n", c.expected->source);
   std::fflush(stdout);
 
@@ -143,7 +145,7 @@ Exit show(const Options& o) {
   const bool dead = seen.status == RunStatus::crashed || seen.status == RunStatus::timed_out;
   if (seen.status != RunStatus::ok) throw Stop(dead ? Exit::crash : Exit::violation, fmt::format("kernel '{}' {} on {}: {}", kernel.name(), name_of(verdict.disposition), o.file, seen.message));
 
-  fmt::print("kernel {} {} on {}{}\n", kernel.name(), kernel.table().version, kernel.device(), seen.traced ? "" : ", which gives no trace");
+  fmt::print("kernel {}{}\n", described(kernel), seen.traced ? "" : ", which gives no trace");
   for (const Place& at : places) {
     fmt::print("\nbatch {}, head {}, query row {}\n", at.b, at.h, at.i);
     print_states(c, kernel, seen, at);

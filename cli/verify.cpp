@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/crash.h"
+#include "cli/environment.h"
 #include "cli/failure_report.h"
 #include "cli/files.h"
 #include "cli/interrupt.h"
@@ -90,8 +91,7 @@ Exit verify_kernel(const Options& o) {
   const std::string folder = o.report.empty() ? "report" : o.report;
   if (!o.report.empty() && !o.dry_run) probe_folder("--report", o.report);
   std::FILE* out = o.json == "-" ? stderr : stdout;
-  const std::string header = fmt::format("attest verify: kernel {} {} on {}, contract {}, seed {}\n", kernel.name(), kernel.table().version, kernel.device(),
-                                         name_of(options.contract), options.seed);
+  const std::string header = fmt::format("attest verify: kernel {}, contract {}, seed {}\n", described(kernel), name_of(options.contract), options.seed);
   fmt::print(out, "{}", header);
   std::fflush(out);
   if (o.dry_run) {
