@@ -32,7 +32,10 @@ class Page(unittest.TestCase):
         cls.report("clean", "host", "--cases", "400", "--properties", "matches_reference|repeat_call|v_negated")
         cls.report("failing", MUTANTS + ":no_rescale", "--cases", "600", "--properties", "matches_reference|tile|keys_|merge_|v_")
         cls.report("hostile", HOSTILE + ":<script>document.title='broken'</script>", "--cases", "20", "--properties", "matches_reference|merge_")
-        subprocess.run([ATTEST, "report", "join", "clean", "failing", "--report", "joined"], cwd=cls.folder, stdout=subprocess.DEVNULL)
+        buckets = json.loads((cls.folder / "clean/report.json").read_text())["buckets"]
+        mutants = [{"name": f"mutant {n}", "group": "mask" if n % 3 else "rescale", "check": [None, "bound", "budget"][n % 3], "property": None if n % 3 == 0 else "matches_reference"} for n in range(9)]
+        (cls.folder / "mutants.json").write_text(json.dumps({"attest_report": 1, "command": "join", "exit": 0, "buckets": buckets, "runs": [], "mutants": mutants}))
+        subprocess.run([ATTEST, "report", "join", "clean", "failing", "mutants.json", "--report", "joined"], cwd=cls.folder, stdout=subprocess.DEVNULL)
 
     @classmethod
     def report(cls, name, kernel, *words):
@@ -158,6 +161,15 @@ class Page(unittest.TestCase):
         page.run("document.querySelector('#filter button').click()")
         page.wait_for(f"document.getElementById('filter-count').textContent.startsWith('{len(properties)} ')")
         self.check_quiet(page, 1280)
+
+    def test_mutants_stand_by_check_where_they_were_run(self):
+        page = self.open("joined")
+        self.assertEqual(page.run("document.getElementById('mutants-note').textContent"), "6 of 9 mutants fail a property.")
+        self.assertEqual(page.run("[...document.querySelectorAll('#mutants th')].map(h => h.textContent)"), ["Group", "Mutants", "bound", "budget", "Survive"])
+        table = dict(zip(self.rows(page, "mutants", 0), zip(*(self.rows(page, "mutants", c) for c in (1, 2, 3, 4)))))
+        self.assertEqual(table, {"rescale": ("3", "0", "0", "3"), "mask": ("6", "3", "3", "0")})
+        self.check_quiet(page, 1280)
+        self.assertTrue(self.open("failing").run("document.getElementById('section-mutants').hidden"))
 
     def test_tables_are_sorted_by_keyboard_too(self):
         page = self.open("failing")
