@@ -301,7 +301,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
         }
         if (largest_output > 0) {
           const double ulps = largest_error / ulp_at(p.type, largest_output);
-          v.errors_by_keys[static_cast<size_t>(key_bucket_of(row.size()))].add({1, ulps, ulps});
+          v.errors_by_keys[static_cast<size_t>(key_bucket_of(row.size()))].add({1, ulps, std::log2(std::max(ulps, 0x1p-10))});
         }
         if (got_lse) {
           if (!std::isfinite(*got_lse)) {

@@ -39,7 +39,9 @@ std::string bucket_name(int bucket);
 inline constexpr int kKeyBuckets = 24;
 struct RowErrors {
   int64_t rows = 0;
-  double largest = 0, sum = 0;  // of a row's largest |got - exact| of O, in units in the last place at its largest |O|
+  // Of a row's largest |got - exact| of O, in units in the last place at its largest |O|; the sum is of its log2, where it
+  // counts as 2^-10 at least: means of errors that spread over many powers of ten say nothing.
+  double largest = 0, sum = 0;
   void add(const RowErrors& other);
 };
 int key_bucket_of(int64_t visible_keys);

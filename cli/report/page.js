@@ -130,21 +130,21 @@ function errorsByKeys(properties) {
         if (!byType.has(type)) byType.set(type, new Map());
         const of = byType.get(type), was = of.get(point.keys) || {keys: point.keys, rows: 0, sum: 0, largest: 0};
         const mean = value(point.mean), largest = value(point.largest);
-        of.set(point.keys, {keys: point.keys, rows: was.rows + point.rows, sum: was.sum + mean * point.rows, largest: Math.max(was.largest, Number.isFinite(largest) ? largest : was.largest)});
+        of.set(point.keys, {keys: point.keys, rows: was.rows + point.rows, sum: was.sum + Math.log2(mean) * point.rows, largest: Math.max(was.largest, Number.isFinite(largest) ? largest : was.largest)});
       }
   const types = [...byType.keys()].sort();
-  const lines = types.map(t => ({type: t, points: [...byType.get(t).values()].filter(p => p.rows > 0 && p.sum > 0 && Number.isFinite(p.sum)).sort((a, b) => a.keys - b.keys)})).filter(l => l.points.length);
+  const lines = types.map(t => ({type: t, points: [...byType.get(t).values()].filter(p => p.rows > 0 && Number.isFinite(p.sum)).map(p => ({...p, mean: Math.pow(2, p.sum / p.rows)})).sort((a, b) => a.keys - b.keys)})).filter(l => l.points.length);
   const title = "Error against the number of keys";
   if (!lines.length) return make("figure", {}, make("figcaption", {}, title), make("p", {class: "quiet"}, "No row with a finite output was judged."));
   const points = lines.flatMap(l => l.points);
-  const {svg, figure: out} = chart(title, "mean over rows of the largest error of O, in units in the last place", `${title}, by input type: ` +
-    lines.map(l => `${l.type}: ` + l.points.map(p => `${p.keys} keys ${figure(p.sum / p.rows)}`).join(", ")).join("; "), 300);
+  const {svg, figure: out} = chart(title, "geometric mean over rows of the largest error of O, in units in the last place", `${title}, by input type: ` +
+    lines.map(l => `${l.type}: ` + l.points.map(p => `${p.keys} keys ${figure(p.mean)}`).join(", ")).join("; "), 300);
   const height = 300;
   const xs = d3.scaleLog([d3.min(points, p => p.keys), Math.max(2, d3.max(points, p => p.keys)) * 1.5], [MARGIN.left, WIDTH - MARGIN.right]).base(2);
   // A wrong kernel's errors have no limit; what lies above the axis is drawn at its end.
-  const MOST = 1e6, low = Math.min(d3.min(points, p => p.sum / p.rows), MOST / 64), high = Math.max(Math.min(d3.max(points, p => p.sum / p.rows), MOST), low * 64);
+  const MOST = 1e6, low = Math.min(d3.min(points, p => p.mean), MOST / 64), high = Math.max(Math.min(d3.max(points, p => p.mean), MOST), low * 64);
   const ys = d3.scaleLog([low / 1.5, high * 1.5], [height - MARGIN.bottom, MARGIN.top]).clamp(true);
-  const above = points.filter(p => p.sum / p.rows > ys.domain()[1]).length;
+  const above = points.filter(p => p.mean > ys.domain()[1]).length;
   svg.append("g").attr("transform", `translate(0,${height - MARGIN.bottom})`).call(d3.axisBottom(xs).ticks(8, "~d"));
   svg.append("g").attr("transform", `translate(${MARGIN.left},0)`).call(d3.axisLeft(ys).ticks(5, "~g"));
   svg.append("text").attr("x", WIDTH / 2).attr("y", height - 8).attr("text-anchor", "middle").text("visible keys N (from this many to twice as many)");
@@ -159,15 +159,15 @@ function errorsByKeys(properties) {
     svg.append("text").attr("class", "mark-text").attr("x", xs(end[0]) - 4).attr("y", Math.max(ys(end[1]) - 4, MARGIN.top - 6)).attr("text-anchor", "end").text(name);
   }
   lines.forEach((l, n) => {
-    svg.append("path").attr("class", "curve").attr("stroke", colours(l.type)).attr("d", curve(l.points.map(p => [p.keys, p.sum / p.rows])));
+    svg.append("path").attr("class", "curve").attr("stroke", colours(l.type)).attr("d", curve(l.points.map(p => [p.keys, p.mean])));
     svg.append("g").selectAll("path").data(l.points).enter().append("path").attr("class", "point").attr("d", d3.symbol().type(symbols(l.type)).size(50)())
-      .attr("transform", p => `translate(${xs(p.keys)},${ys(p.sum / p.rows)})`).attr("fill", colours(l.type))
-      .append("title").text(p => `${l.type}, from ${p.keys} keys: mean ${figure(p.sum / p.rows)}, largest ${figure(p.largest)} of ${count(p.rows)} rows`);
+      .attr("transform", p => `translate(${xs(p.keys)},${ys(p.mean)})`).attr("fill", colours(l.type))
+      .append("title").text(p => `${l.type}, from ${p.keys} keys: mean ${figure(p.mean)}, largest ${figure(p.largest)} of ${count(p.rows)} rows`);
     svg.append("path").attr("d", d3.symbol().type(symbols(l.type)).size(50)()).attr("transform", `translate(${MARGIN.left + 12},${MARGIN.top + 4 + 16 * n})`).attr("fill", colours(l.type));
     svg.append("text").attr("x", MARGIN.left + 22).attr("y", MARGIN.top + 8 + 16 * n).text(l.type);
   });
   if (above) out.append(make("p", {class: "quiet"}, `${above} points lie above the axis and are drawn at its end.`));
-  out.append(dataTable(["type", "keys from", "rows", "mean", "largest"], lines.flatMap(l => l.points.map(p => [l.type, count(p.keys), count(p.rows), figure(p.sum / p.rows), figure(p.largest)]))));
+  out.append(dataTable(["type", "keys from", "rows", "mean", "largest"], lines.flatMap(l => l.points.map(p => [l.type, count(p.keys), count(p.rows), figure(p.mean), figure(p.largest)]))));
   return out;
 }
 

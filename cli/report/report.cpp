@@ -46,7 +46,7 @@ Data errors_by_keys(const Distribution& d) {
     const auto& errors = d.errors_by_keys[static_cast<size_t>(type)];
     for (size_t n = 0; n < errors.size(); ++n)
       if (errors[n].rows > 0)
-        points.push_back({{"keys", int64_t{1} << n}, {"rows", errors[n].rows}, {"mean", json_figure(errors[n].sum / static_cast<double>(errors[n].rows))},
+        points.push_back({{"keys", int64_t{1} << n}, {"rows", errors[n].rows}, {"mean", json_figure(std::exp2(errors[n].sum / static_cast<double>(errors[n].rows)))},
                           {"largest", json_figure(errors[n].largest)}});
     if (!points.empty()) all[std::string(name_of(type))] = points;
   }
