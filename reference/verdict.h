@@ -39,9 +39,7 @@ std::string bucket_name(int bucket);
 inline constexpr int kKeyBuckets = 24;
 struct RowErrors {
   int64_t rows = 0;
-  // Of a row's largest |got - exact| of O, in units in the last place at its largest |O|; the sum is of its log2, where it
-  // counts as 2^-10 at least: means of errors that spread over many powers of ten say nothing.
-  double largest = 0, sum = 0;
+  double largest = 0, sum = 0;  // of a row's largest |got - exact| of O, in units in the last place at its largest |O|; the sum of its log2, from -10 up
   void add(const RowErrors& other);
 };
 int key_bucket_of(int64_t visible_keys);
