@@ -12,12 +12,22 @@ void CommandLine::option(const std::string& name, std::string& value, const std:
   o->check([](const std::string& given) { return given.empty() ? std::string("must not be empty") : std::string(); });
   if (!value.empty()) o->capture_default_str();
 }
+void CommandLine::required(const std::string& name, std::string& value, const std::string& type, const std::string& help) {
+  option(name, value, type, help);
+  app_.get_option(name)->required();
+}
 void CommandLine::flag(const std::string& name, bool& value, const std::string& help) { app_.add_flag(name, value, help); }
 void CommandLine::excludes(const std::string& name, const std::string& other) { app_.get_option(name)->excludes(app_.get_option(other)); }
 void CommandLine::argument(const std::string& name, std::string& value, const std::string& help) { app_.add_option(name, value, help)->required(); }
 void CommandLine::arguments(const std::string& name, std::vector<std::string>& values, const std::string& help) {
   app_.add_option(name, values, help)->required();
 }
+
+CommandLine CommandLine::subcommand(const std::string& name, const std::string& help) {
+  app_.require_subcommand(1);
+  return CommandLine(*app_.add_subcommand(name, help));
+}
+bool CommandLine::chosen() const { return app_.parsed(); }
 
 void CommandLine::kernel(KernelChoice& choice) {
   option("--kernel", choice.name, "K", "a built-in name, the path of a plug-in, path:name, or file.py:function; the best one present if left out");

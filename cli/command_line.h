@@ -23,11 +23,16 @@ class CommandLine {
   // What `value` holds now is the default, and the help text gives it unless it is empty. Given twice, the
   // last counts.
   void option(const std::string& name, std::string& value, const std::string& type, const std::string& help);
+  void required(const std::string& name, std::string& value, const std::string& type, const std::string& help);
   void flag(const std::string& name, bool& value, const std::string& help);
   void excludes(const std::string& name, const std::string& other);
   // Required, by position.
   void argument(const std::string& name, std::string& value, const std::string& help);
   void arguments(const std::string& name, std::vector<std::string>& values, const std::string& help);
+
+  // A subcommand of this one, which then asks for one.
+  CommandLine subcommand(const std::string& name, const std::string& help);
+  bool chosen() const;
 
   // The options that several subcommands share.
   void kernel(KernelChoice& choice);

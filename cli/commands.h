@@ -19,6 +19,7 @@ Action add_show(CommandLine command);
 Action add_diagnose(CommandLine command);
 Action add_shrink(CommandLine command);
 Action add_convert(CommandLine command);
+Action add_report(CommandLine command);
 Action add_fuzz(CommandLine command);
 Action add_selftest(CommandLine command);
 

@@ -7,6 +7,8 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/crash.h"
+#include "cli/environment.h"
+#include "cli/terminal.h"
 #include "corpus/case_file.h"
 #include "kernel/runner/one_line.h"
 #include "properties/explain.h"
@@ -27,7 +29,7 @@ Exit diagnose_case(const Options& o) {
   const Case c = read_case(o.file);
   const Kernel kernel = load_kernel(o.kernel);
   if (const std::string why = kernel.refuses(c.problem); !why.empty()) throw Stop(Exit::inconclusive, fmt::format("kernel '{}' refuses {}: {}", kernel.name(), o.file, why));
-  fmt::print("{}{}\n{}kernel {} {} on {}\n", o.file, c.name.empty() ? "" : ": " + one_line(c.name), in_words(c.problem), kernel.name(), kernel.table().version, kernel.device());
+  fmt::print("{}{}\n{}kernel {}\n", o.file, c.name.empty() ? "" : ": " + one_line(c.name), in_words(c.problem), described(kernel));
   std::fflush(stdout);
   running(again("diagnose", o.file, o.kernel, kernel));
 

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <thread>
 
+#include "cli/terminal.h"
+
 namespace attest::cli {
 
 namespace {
@@ -50,5 +52,7 @@ std::vector<std::pair<std::string, std::string>> environment(const Kernel& kerne
     if (const std::string driver = field("/proc/driver/nvidia/version", "NVRM version"); !driver.empty()) all.emplace_back("driver", driver);
   return all;
 }
+
+std::string described(const Kernel& kernel) { return printable(fmt::format("{} {} on {}", kernel.name(), kernel.table().version, kernel.device())); }
 
 }  // namespace attest::cli

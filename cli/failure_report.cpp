@@ -6,6 +6,7 @@
 
 #include "cli/arguments.h"
 #include "cli/environment.h"
+#include "cli/terminal.h"
 #include "cli/run_summary.h"
 #include "corpus/case_file.h"
 #include "properties/explain.h"
@@ -53,14 +54,34 @@ std::string write_to(const std::string& stem, const Case& c) {
   return path;
 }
 
+std::string write_failing(const Failure& failure, const KeptFailure& kept, const Problem& problem, const std::string& suffix, const FailureContext& context) {
+  Case c;
+  c.problem = problem;
+  c.name = fmt::format("{} on {}", failure.property, context.kernel.name());
+  c.property = failure.property;
+  c.signature = kept.signature;
+  return write_to(stem(context, failure.property, failure.index) + suffix, c);
+}
+
 std::string value(double x) { return std::isfinite(x) ? fmt::format("{:.9g}", x) : figure(x); }
 
 }  // namespace
+
+std::string diagnosis_of(const Failure& failure, const FailureContext& context) {
+  // No fault of the arithmetic explains a process that is gone, and every further run may take as long as it may.
+  const Disposition disposition = failure.result.verdict.disposition;
+  if (disposition == Disposition::crashed || disposition == Disposition::timed_out) return "";
+  Judge judge;
+  const PropertyContext how{context.kernel, judge, context.contract, context.exact};
+  const Explanation found = explain(failure.result.problem, how, {.property = find_property(failure.property), .seconds = kDiagnoseSeconds});
+  return found.evidence.runs.empty() ? "" : argument(found.evidence, found.diagnosis);
+}
 
 KeptFailure keep(const Failure& failure, const FailureContext& context) {
   KeptFailure kept;
   kept.signature = signature(failure.property, failure.result);
   kept.shrunk = failure.result.problem;
+  kept.verdict = failure.result.verdict;
   const Disposition disposition = failure.result.verdict.disposition;
 
   if (const Property* property = find_property(failure.property)) {
@@ -75,27 +96,22 @@ KeptFailure keep(const Failure& failure, const FailureContext& context) {
       Shrunk shrunk = shrink(failure.result.problem, fails_alike, {.seconds = kShrinkSeconds});
       kept.shrunk = std::move(shrunk.problem);
       kept.attempts = shrunk.attempts;
+      kept.verdict = property->check(kept.shrunk, how).verdict;
     }
   }
 
-  // No fault of the arithmetic explains a process that is gone, and every further run may take as long as it may.
-  if (disposition != Disposition::crashed && disposition != Disposition::timed_out) {
-    Judge judge;
-    const PropertyContext how{context.kernel, judge, context.contract, context.exact};
-    const Explanation found = explain(failure.result.problem, how, {.property = find_property(failure.property), .seconds = kDiagnoseSeconds});
-    if (!found.evidence.runs.empty()) kept.diagnosis = argument(found.evidence, found.diagnosis);
-  }
+  kept.diagnosis = diagnosis_of(failure, context);
+  kept.shrunk_file = write_failing(failure, kept, kept.shrunk, "", context);
+  kept.found_file = write_failing(failure, kept, failure.result.problem, "-as-found", context);
+  return kept;
+}
 
-  const auto write = [&](const Problem& problem, const std::string& suffix) {
-    Case c;
-    c.problem = problem;
-    c.name = fmt::format("{} on {}", failure.property, context.kernel.name());
-    c.property = failure.property;
-    c.signature = kept.signature;
-    return write_to(stem(context, failure.property, failure.index) + suffix, c);
-  };
-  kept.shrunk_file = write(kept.shrunk, "");
-  kept.found_file = write(failure.result.problem, "-as-found");
+KeptFailure keep_as_found(const Failure& failure, const FailureContext& context) {
+  KeptFailure kept;
+  kept.signature = signature(failure.property, failure.result);
+  kept.shrunk = failure.result.problem;
+  kept.verdict = failure.result.verdict;
+  kept.found_file = kept.shrunk_file = write_failing(failure, kept, kept.shrunk, "-as-found", context);
   return kept;
 }
 
@@ -124,12 +140,16 @@ std::string error_table(const Verdict& v) {
   return text;
 }
 
+std::string replay_line(const KeptFailure& kept, const FailureContext& context) {
+  return fmt::format("attest replay {} {}{}", shell_word(kept.shrunk_file), context.kernel_words, context.contract == Contract::declared ? " --contract declared" : "");
+}
+
 std::string failure_report(const Failure& failure, const KeptFailure& kept, const FailureContext& context) {
   const Verdict& v = failure.result.verdict;
   std::string text = fmt::format("FAILURE: {}, property {}, check {}\n", name_of(v.disposition), failure.property, name_of(v.check));
   if (const Property* p = find_property(failure.property)) text += fmt::format("  must hold: {}\n", p->statement);
   if (!failure.result.relation.empty()) text += fmt::format("  between runs: {}\n", failure.result.relation);
-  text += fmt::format("  seen: {}\n  signature: {}\n", v.detail, kept.signature);
+  text += fmt::format("  seen: {}\n  signature: {}\n", printable(v.detail), kept.signature);
   if (!kept.diagnosis.empty()) text += "diagnosis:\n" + indented(kept.diagnosis);
   text += "errors of the case as found:\n" + indented(error_table(v));
   if (!kept.repeats)
@@ -137,11 +157,10 @@ std::string failure_report(const Failure& failure, const KeptFailure& kept, cons
   else
     text += fmt::format("shrunk case ({} cases tried):\n", kept.attempts);
   text += indented(in_words(kept.shrunk));
-  text += fmt::format("replay: attest replay {} {}{}\n", shell_word(kept.shrunk_file), context.kernel_words,
-                      context.contract == Contract::declared ? " --contract declared" : "");
+  text += fmt::format("replay: {}\n", replay_line(kept, context));
   text += fmt::format("as found: {}\n", kept.found_file);
   text += "environment:\n";
-  for (const auto& [name, what] : environment(context.kernel)) text += fmt::format("  {:<10}{}\n", name, what);
+  for (const auto& [name, what] : environment(context.kernel)) text += fmt::format("  {:<10}{}\n", name, printable(what));
   return text;
 }
 

@@ -22,7 +22,8 @@ struct FailureContext {
 
 struct KeptFailure {
   Problem shrunk;
-  std::string found_file, shrunk_file;  // paths
+  Verdict verdict;                      // on the shrunk case
+  std::string found_file, shrunk_file;  // paths; the same where it was not shrunk
   std::string signature;
   int64_t attempts = 0;                 // cases tried while shrinking
   bool repeats = true;                  // false: the same case passed when it was run again
@@ -31,12 +32,20 @@ struct KeptFailure {
 
 // Shrinks the failure, two seconds at most, diagnoses it, and writes both cases. Throws CaseError if they cannot be written.
 KeptFailure keep(const Failure& failure, const FailureContext& context);
+// Writes the case as it was found, and no more.
+KeptFailure keep_as_found(const Failure& failure, const FailureContext& context);
 
 // Writes what a lost worker was asked to run, as a case that is judged plainly, and returns its path. Of one case the last
 // call counts. Throws CaseError if it cannot be written.
 std::string keep_lost(const LostCall& call, const FailureContext& context);
 
 std::string failure_report(const Failure& failure, const KeptFailure& kept, const FailureContext& context);
+
+// Which fault explains the failure, in words; two seconds at most. "" for a crash or a hang.
+std::string diagnosis_of(const Failure& failure, const FailureContext& context);
+
+// The command that judges the kept case again.
+std::string replay_line(const KeptFailure& kept, const FailureContext& context);
 
 // Count, buckets by error over bound, and the worst ten elements.
 std::string error_table(const Verdict& verdict);

@@ -57,7 +57,12 @@ void report_counts(Report& r, F f) {
   f("rows_out_of_range", r.rows_out_of_range);
   f("rows_exact", r.rows_exact);
   f("regimes", r.regimes);
-  f("buckets", r.buckets);
+  f("dispositions", r.dispositions);
+  f("checks", r.checks);
+  f("ratio", r.errors.ratio);
+  f("noise", r.errors.noise);
+  f("budget", r.errors.budget);
+  f("signatures", r.signatures);
 }
 template <class Report, class F>
 void report_figures(Report& r, F f) {
@@ -65,6 +70,8 @@ void report_figures(Report& r, F f) {
   f("worst_lse_ratio", r.worst_lse_ratio);
   f("worst_budget", r.worst_budget);
   f("worst_budget_share", r.worst_budget_share);
+  f("seconds", r.seconds);
+  f("least_threshold", r.errors.least_threshold);
 }
 template <class AnyMix, class F>
 void mix_fields(AnyMix& m, F f) {
@@ -83,6 +90,14 @@ json to_json(const PropertyReport& r) {
   json all;
   report_counts(r, [&](const char* name, const auto& value) { all[name] = value; });
   report_figures(r, [&](const char* name, double value) { all[name] = figure_to_json(value); });
+  for (double worst : r.errors.worst_by_part) all["worst_by_part"].push_back(figure_to_json(worst));
+  for (const auto& of_type : r.errors.errors_by_keys) {
+    json row = json::array();
+    for (const RowErrors& e : of_type) row.push_back({e.rows, figure_to_json(e.largest), figure_to_json(e.sum)});
+    all["errors_by_keys"].push_back(row);
+  }
+  for (const FailureLine& l : r.lines)
+    all["lines"].push_back({l.index, static_cast<int>(l.disposition), static_cast<int>(l.check), figure_to_json(l.worst_ratio), figure_to_json(l.worst_budget_share), l.signature});
   for (const auto& [regime, l] : r.looseness) all["looseness"][regime] = {l.elements, l.loose};
   for (const auto& [type, d] : r.differences) difference_fields(d, [&](const char* name, const auto& value) { all["differences"][type][name] = value; });
   return all;
@@ -92,6 +107,16 @@ PropertyReport report_from_json(const json& j) {
   PropertyReport r;
   report_counts(r, [&](const char* name, auto& value) { j.at(name).get_to(value); });
   report_figures(r, [&](const char* name, double& value) { value = figure_from_json(j.at(name)); });
+  for (size_t n = 0; n < r.errors.worst_by_part.size(); ++n) r.errors.worst_by_part[n] = figure_from_json(j.at("worst_by_part").at(n));
+  for (size_t type = 0; type < r.errors.errors_by_keys.size(); ++type)
+    for (size_t n = 0; n < r.errors.errors_by_keys[type].size(); ++n) {
+      const json& e = j.at("errors_by_keys").at(type).at(n);
+      r.errors.errors_by_keys[type][n] = {e.at(0).get<int64_t>(), figure_from_json(e.at(1)), figure_from_json(e.at(2))};
+    }
+  if (j.contains("lines"))
+    for (const json& l : j["lines"])
+      r.lines.push_back({l.at(0).get<uint64_t>(), static_cast<Disposition>(l.at(1).get<int>()), static_cast<Check>(l.at(2).get<int>()), figure_from_json(l.at(3)),
+                         figure_from_json(l.at(4)), l.at(5).get<std::string>()});
   if (j.contains("looseness"))
     for (const auto& [regime, l] : j["looseness"].items()) {
       l.at(0).get_to(r.looseness[regime].elements);

@@ -5,6 +5,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/terminal.h"
 
 namespace attest::cli {
 
@@ -69,7 +70,7 @@ std::string numerics(const attest_numerics& n) {
 
 void print(const Kernel& kernel) {
   const attest_kernel& t = kernel.table();
-  fmt::print("{}  version {}, on {}\n", kernel.name(), t.version, kernel.device());
+  fmt::print("{}  version {}, on {}\n", printable(kernel.name()), printable(t.version), kernel.device());
   const auto line = [](const char* name, const std::string& text) { fmt::print("  {:<12}{}\n", name, text); };
   line("types", type_list(t.types, t.type_count, "none"));
   line("head widths", t.head_width_count == 0 ? fmt::format("any D, Dv from 1 to {}", t.head_width_max) : list(t.head_widths, t.head_width_count, "") + " (D = Dv)");

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/crash.h"
 #include "cli/environment.h"
+#include "cli/terminal.h"
 #include "corpus/case_file.h"
 #include "kernel/runner/one_line.h"
 #include "kernel/runner/serve.h"
@@ -38,6 +42,7 @@ constexpr Subcommand kSubcommands[] = {
     {"diagnose", "says which fault explains what a kernel makes of a case", add_diagnose},
     {"shrink", "makes a failing case small while its failure stays the same", add_shrink},
     {"convert", "converts a case file, .json <-> .safetensors", add_convert},
+    {"report", "compares and joins the reports of runs", add_report},
     {"fuzz", "runs the fuzz targets and keeps what they find", add_fuzz},
     {"selftest", "checks attest itself, in under a second", add_selftest},
 };
@@ -70,6 +75,9 @@ int run(int argc, char** argv) {
     return stop(Exit::usage, e.what());
   } catch (const attest::HarnessError& e) {
     return stop(Exit::self_check, std::string("a check of attest itself failed: ") + e.what());
+  } catch (const std::system_error& e) {
+    if (std::ferror(stdout) != 0) return stop(Exit::usage, std::string("cannot write to stdout: ") + std::strerror(e.code().value()));
+    return stop(Exit::self_check, std::string("attest itself failed: ") + e.what());
   } catch (const std::exception& e) {
     return stop(Exit::self_check, std::string("attest itself failed: ") + e.what());
   }
@@ -80,7 +88,11 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc == 4 && argv[1] == std::string_view(attest::kWorkerFlag)) return attest::serve(argv[2], [&] { return attest::find_table(argv[3]); });
-  const int code = run(argc, argv);
+  int code = run(argc, argv);
+  // What was printed may still fail to be written: a full disk, a closed pipe.
+  errno = 0;
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code != static_cast<int>(Exit::usage))
+    code = stop(Exit::usage, fmt::format("cannot write to stdout: {}", std::strerror(errno != 0 ? errno : EIO)));
   finished();
   return code;
 }

@@ -9,9 +9,14 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/crash.h"
+#include "cli/environment.h"
 #include "cli/failure_report.h"
 #include "cli/files.h"
+#include "cli/interrupt.h"
+#include "cli/judge_case.h"
+#include "cli/report/told_failures.h"
 #include "cli/run_summary.h"
+#include "cli/terminal.h"
 #include "corpus/case_file.h"
 #include "properties/signature.h"
 
@@ -19,43 +24,12 @@ namespace attest::cli {
 
 namespace {
 
-constexpr const char* kPlain = "plain judging";
-
 struct Options {
   std::vector<std::string> paths;
-  std::string properties, json, contract = "strict";
+  std::string properties, json, report, contract = "strict";
   bool list = false, dry_run = false, exact = false;
   KernelChoice kernel;
 };
-
-// One run of the kernel, every byte of memory checked, judged against the reference.
-CaseResult judge_plainly(const Problem& problem, const PropertyContext& context) {
-  const JudgeOptions options{.numerics = context.kernel.numerics(problem, context.contract), .conventions = context.kernel.conventions(), .exact = context.exact};
-  CaseResult result;
-  result.problem = problem;
-  result.verdict = context.judge(problem, context.kernel.run(problem), options);
-  return result;
-}
-
-// The report's entry for a property, made where it is new.
-PropertyReport& entry(VerifyReport& report, const std::string& name) {
-  for (PropertyReport& p : report.properties)
-    if (p.name == name) return p;
-  report.properties.emplace_back().name = name;
-  return report.properties.back();
-}
-
-void add(VerifyReport& report, const std::string& property, CaseResult result) {
-  PropertyReport& p = entry(report, property);
-  const Verdict& v = result.verdict;
-  if (v.disposition == Disposition::not_supported) {
-    ++p.refused;
-    if (p.cases == 0) p.not_covered = v.detail;
-    return;
-  }
-  p.not_covered.clear();
-  count_case(p, report.mix, static_cast<uint64_t>(p.cases), std::move(result), std::numeric_limits<int64_t>::max());
-}
 
 // By which properties a case is judged; empty: plainly.
 std::vector<const Property*> judges_of(const Case& c, const std::string& path, const std::vector<const Property*>& asked) {
@@ -68,11 +42,11 @@ std::vector<const Property*> judges_of(const Case& c, const std::string& path, c
 std::string outcome(const std::string& path, const std::string& property, const CaseResult& result) {
   const Verdict& v = result.verdict;
   std::string text = fmt::format("{}  {}, {}", path, name_of(v.disposition), property);
-  if (v.disposition == Disposition::not_supported) return text + ": " + v.detail + "\n";
+  if (v.disposition == Disposition::not_supported) return text + ": " + printable(v.detail) + "\n";
   text += fmt::format(", err/bound {}\n", figure(std::max(v.worst_ratio, v.worst_lse_ratio)));
   if (v.ok()) return text;
   if (!result.relation.empty()) text += fmt::format("  between runs: {}\n", result.relation);
-  text += fmt::format("  seen: {}\n  signature: {}\n", v.detail, signature(property, result));
+  text += fmt::format("  seen: {}\n  signature: {}\n", printable(v.detail), signature(property, result));
   const std::string table = error_table(v);
   for (size_t at = 0; at < table.size();) {
     const size_t end = table.find('\n', at);
@@ -80,6 +54,13 @@ std::string outcome(const std::string& path, const std::string& property, const 
     at = end + 1;
   }
   return text;
+}
+
+// The number that the next case of a property gets.
+int64_t index_of(const VerifyReport& report, const std::string& property) {
+  for (const PropertyReport& p : report.properties)
+    if (p.name == property) return p.cases;
+  return 0;
 }
 
 Exit replay(const Options& o) {
@@ -104,21 +85,41 @@ Exit replay(const Options& o) {
     return Exit::holds;
   }
 
+  if (!o.report.empty()) probe_folder("--report", o.report);
+  ReservedStdout json_alone(o.json == "-");  // before any code of a kernel runs
   const Kernel kernel = load_kernel(o.kernel);
+  const std::string judging = fmt::format("{}{}{}{}", kernel_words(o.kernel, kernel), o.properties.empty() ? "" : " --properties " + shell_word(o.properties),
+                                          how == Contract::declared ? " --contract declared" : "", o.exact ? " --exact" : "");
+  std::vector<ToldFailure> told;
   Judge judge;
   const PropertyContext context{kernel, judge, how, o.exact};
   VerifyReport report;
   report.kernel = kernel.name();
   report.device = kernel.device();
-  fmt::print(out, "attest replay: kernel {} {} on {}, contract {}\n", kernel.name(), kernel.table().version, kernel.device(), name_of(how));
+  fmt::print(out, "attest replay: kernel {}, contract {}\n", described(kernel), name_of(how));
   const auto start = std::chrono::steady_clock::now();
+  const Interrupt interrupt;
   for (const std::string& file : files) {
+    if (*interrupt.flag()) {
+      report.stopped = true;
+      break;
+    }
     const Case c = read_case(file);
     running(again("replay", file, o.kernel, kernel));
     const auto judged = [&](const std::string& name, CaseResult result) {
       fmt::print(out, "{}", outcome(file, name, result));
       std::fflush(out);
-      add(report, name, std::move(result));
+      if (!result.verdict.ok() && !o.report.empty()) {
+        // The case is a file already; it is neither shrunk nor written again.
+        ToldFailure& one = told.emplace_back();
+        one.failure = {name, static_cast<uint64_t>(index_of(report, name)), result};
+        one.kept.shrunk = c.problem;
+        one.kept.verdict = result.verdict;
+        one.kept.found_file = one.kept.shrunk_file = file;
+        one.kept.signature = signature(name, result);
+        one.replay = fmt::format("attest replay {} {}", shell_word(file), judging);
+      }
+      count_result(report, name, std::move(result));
     };
     const std::vector<const Property*> properties = judges_of(c, file, asked);
     if (properties.empty()) judged(kPlain, judge_plainly(c.problem, context));
@@ -137,25 +138,27 @@ Exit replay(const Options& o) {
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
+  if (!o.report.empty()) examine_some(told, {kernel, kernel_words(o.kernel, kernel), how, o.exact, o.report});
+
   std::vector<std::string> words;
   for (const std::string& path : o.paths) words.push_back(shell_word(path));
-  const std::string command = fmt::format("attest replay {} {}{}{}{}", fmt::join(words, " "), kernel_words(o.kernel, kernel),
-                                          o.properties.empty() ? "" : " --properties " + shell_word(o.properties),
-                                          how == Contract::declared ? " --contract declared" : "", o.exact ? " --exact" : "");
+  const std::string command = fmt::format("attest replay {} {}", fmt::join(words, " "), judging);
   const RunSummary run{kernel, report, how, std::nullopt, command};
   const int64_t violations = report.violations();
   int64_t refused = 0;
   for (const PropertyReport& p : report.properties) refused += p.refused;
   fmt::print(out, "verdict: {} files, {} judgements, {} violation{}, {} not supported\n", files.size(), report.cases(), violations, violations == 1 ? "" : "s", refused);
-  const std::string json = to_json(run);
-  if (o.json == "-")
-    fmt::print("{}", json);
-  else if (!o.json.empty())
-    write_file(o.json, json);
-
-  Exit exit = report.cases() == 0 ? Exit::inconclusive : Exit::holds;
+  Exit exit = report.cases() == 0 || report.stopped ? Exit::inconclusive : Exit::holds;
   if (violations > 0) exit = graver(exit, Exit::violation);
   if (crashed(report)) exit = graver(exit, Exit::crash);
+  if (!o.report.empty()) {
+    set_aside(o.report);
+    write_report(o.report, report_data("replay", exit, {run_data(run, told)}));
+  }
+  if (o.json == "-")
+    json_alone.put(to_json(run));
+  else if (!o.json.empty())
+    write_file(o.json, to_json(run));
   return exit;
 }
 
@@ -167,6 +170,7 @@ Action add_replay(CommandLine command) {
   command.kernel(o->kernel);
   command.option("--properties", o->properties, "RE", "judges every case by the properties whose name this regular expression is found in, whatever the file names");
   command.contract(o->contract);
+  command.option("--report", o->report, "DIR", "folder for report.json, report.html and junit.xml");
   command.json(o->json);
   command.exact(o->exact);
   command.flag("--list", o->list, "lists the files that would be judged");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/environment.h"
+#include "cli/terminal.h"
 
 namespace attest::cli {
 
@@ -67,11 +68,6 @@ int64_t not_covered(const VerifyReport& report) {
   return std::count_if(report.properties.begin(), report.properties.end(), [](const PropertyReport& p) { return !p.not_covered.empty(); });
 }
 
-nlohmann::ordered_json json_figure(double x) {
-  if (!std::isfinite(x)) return figure(x);
-  return x;
-}
-
 // The share of loose elements of each regime that has any, by type, the largest first.
 std::string looseness_table(const std::map<std::string, Looseness>& looseness) {
   std::vector<std::pair<double, std::string>> lines;
@@ -128,19 +124,20 @@ std::string figure(double x) {
   return fmt::format("{:.3g}", x);
 }
 
-std::string property_table(const RunSummary& run) {
+std::string property_table(const RunSummary& run, bool colour) {
   const Target target = Target::from_table(run.kernel.table());
   std::string text = fmt::format("{:<39}{:>7}{:>7}{:>6}{:>8}{:>10}{:>9}  {}\n", "property", "cases", "viol.", "reg.", "least", "err/bound", "R/thr.", "");
   bool inconclusive = false;
   for (const PropertyReport& p : run.report.properties) {
     if (!p.not_covered.empty()) {
-      text += fmt::format("{:<39} {}\n", cut(p.name, 38), cut("not covered: " + p.not_covered, kColumns - 40));
+      text += fmt::format("{:<39} {}\n", cut(p.name, 38), cut("not covered: " + printable(p.not_covered), kColumns - 40));
       continue;
     }
     const Least least = least_regime(p, target);
     inconclusive = inconclusive || p.inconclusive;
-    text += fmt::format("{:<39}{:>7}{:>7}{:>6}{:>8}{:>10}{:>9}  {}\n", cut(p.name, 38), p.cases, p.violations, least.regimes, least.cases,
-                        figure(std::max(p.worst_ratio, p.worst_lse_ratio)), figure(p.worst_budget_share), p.inconclusive ? "too few" : "");
+    const std::string line = fmt::format("{:<39}{:>7}{:>7}{:>6}{:>8}{:>10}{:>9}  {}", cut(p.name, 38), p.cases, p.violations, least.regimes, least.cases,
+                                         figure(std::max(p.worst_ratio, p.worst_lse_ratio)), figure(p.worst_budget_share), p.inconclusive ? "too few" : "");
+    text += painted(line, p.violations > 0 ? Colour::red : Colour::yellow, colour && (p.violations > 0 || p.inconclusive)) + "\n";
   }
   text += "viol.: violations. reg.: regimes that the property needs; least: cases of the rarest of them.\n"
           "err/bound: largest error over its proven bound. R/thr.: largest noise ratio over its threshold.\n";
@@ -225,10 +222,14 @@ std::string verdict_line(const RunSummary& run) {
   const auto failed = std::count_if(r.properties.begin(), r.properties.end(), [](const PropertyReport& p) { return p.violations > 0; });
   const auto few = std::count_if(r.properties.begin(), r.properties.end(), [](const PropertyReport& p) { return p.inconclusive; });
   std::string text = "verdict: ";
+  if (r.stopped) text += "stopped before its end; until then ";
   if (r.violations() > 0)
     text += fmt::format("{} violation{} of {} of {} properties", r.violations(), r.violations() == 1 ? "" : "s", failed, checked);
+  else if (checked == 0)
+    return text + fmt::format("nothing was judged: the kernel offers nothing that {} can be checked on (above); attest kernels shows what it offers\n",
+                              uncovered == 1 ? "the property" : fmt::format("any of the {} properties", uncovered));
   else if (r.cases() == 0)
-    text += "nothing was checked";
+    text += r.stopped ? "nothing was judged" : "nothing was judged: every case that was drawn was refused by the kernel or says nothing";
   else if (few > 0)
     text += fmt::format("no violation, but {} of {} properties inconclusive", few, checked);
   else
@@ -245,7 +246,18 @@ bool crashed(const VerifyReport& report) {
   return false;
 }
 
-std::string to_json(const RunSummary& run) {
+nlohmann::ordered_json json_figure(double x) {
+  if (!std::isfinite(x)) return figure(x);
+  return x;
+}
+
+std::string json_text(const nlohmann::ordered_json& all) {
+  return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string to_json(const RunSummary& run) { return json_text(figures(run)); }
+
+nlohmann::ordered_json figures(const RunSummary& run) {
   using json = nlohmann::ordered_json;
   const VerifyReport& r = run.report;
   json all;
@@ -300,7 +312,7 @@ std::string to_json(const RunSummary& run) {
                 {"types", m.types}};
   all["command"] = run.command;
   for (const auto& [name, text] : environment(run.kernel)) all["environment"][name] = text;
-  return all.dump(2) + "\n";
+  return all;
 }
 
 }  // namespace attest::cli

@@ -9,8 +9,11 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/crash.h"
+#include "cli/environment.h"
 #include "cli/reference_states.h"
 #include "cli/run_summary.h"
+#include "cli/terminal.h"
+#include "cli/tile_visits.h"
 #include "corpus/case_file.h"
 #include "kernel/runner/one_line.h"
 #include "properties/shrink.h"
@@ -26,10 +29,6 @@ constexpr int64_t kColumnsShown = 8;   // of O
 struct Options {
   std::string file, row, contract = "strict";
   KernelChoice kernel;
-};
-
-struct Place {
-  int64_t b, h, i;
 };
 
 std::string number(long double x) {
@@ -83,17 +82,6 @@ void print_state(const KeyBlock& block, const TraceRecord* record, const Referen
   for (size_t d = 0; d < text->o.size() && d < truth.o.size(); ++d) print_line("", {fmt::format("O[{}]", d), "", number(truth.o[d]), text->o[d]});
 }
 
-// The kernel's visits of one row, one list for each split; without a trace, tiles in ascending order.
-std::vector<std::vector<const TraceRecord*>> visits_of(const Observation& seen, const Place& at) {
-  std::vector<std::vector<const TraceRecord*>> splits;
-  for (const TraceRecord& r : seen.trace) {
-    if (r.b != at.b || r.h != at.h || r.row != at.i) continue;
-    if (splits.empty() || splits.back().front()->split != r.split) splits.emplace_back();
-    splits.back().push_back(&r);
-  }
-  return splits;
-}
-
 void print_states(const Case& c, const Kernel& kernel, const Observation& seen, const Place& at) {
   const Problem& p = c.problem;
   const Conventions conventions = kernel.conventions();
@@ -106,20 +94,11 @@ void print_states(const Case& c, const Kernel& kernel, const Observation& seen, 
     for (size_t n = 0; n < truth.states.size(); ++n)
       print_state(blocks[n], records.empty() ? nullptr : records[n], truth.states[n], stated(c, at.i, static_cast<int64_t>(n)));
   };
-  if (!seen.traced) {
-    const int64_t tile = p.choice.tile_keys > 0 ? p.choice.tile_keys : Numerics{}.tile;
-    std::vector<KeyBlock> blocks;
-    for (int64_t begin = 0; begin < p.shape.nk; begin += tile) blocks.push_back({begin, std::min(begin + tile, p.shape.nk)});
-    print_visits(blocks, {});
-    return;
-  }
-  const auto splits = visits_of(seen, at);
+  const std::vector<SplitVisits> splits = tile_visits(p, seen, at);
   if (splits.empty()) fmt::print("  no tile was visited\n");
-  for (const auto& records : splits) {
-    if (splits.size() > 1) fmt::print("  split {}\n", records.front()->split);
-    std::vector<KeyBlock> blocks;
-    for (const TraceRecord* r : records) blocks.push_back({r->key_begin, r->key_end});
-    print_visits(blocks, records);
+  for (const SplitVisits& visits : splits) {
+    if (splits.size() > 1) fmt::print("  split {}\n", visits.split);
+    print_visits(visits.blocks, visits.records);
   }
 }
 
@@ -167,7 +146,7 @@ Exit show(const Options& o) {
   const bool dead = seen.status == RunStatus::crashed || seen.status == RunStatus::timed_out;
   if (seen.status != RunStatus::ok) throw Stop(dead ? Exit::crash : Exit::violation, fmt::format("kernel '{}' {} on {}: {}", kernel.name(), name_of(verdict.disposition), o.file, seen.message));
 
-  fmt::print("kernel {} {} on {}{}\n", kernel.name(), kernel.table().version, kernel.device(), seen.traced ? "" : ", which gives no trace");
+  fmt::print("kernel {}{}\n", described(kernel), seen.traced ? "" : ", which gives no trace");
   for (const Place& at : places) {
     fmt::print("\nbatch {}, head {}, query row {}\n", at.b, at.h, at.i);
     print_states(c, kernel, seen, at);

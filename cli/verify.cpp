@@ -1,30 +1,33 @@
 // attest verify: every property of a kernel, on many cases.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/crash.h"
+#include "cli/environment.h"
 #include "cli/failure_report.h"
 #include "cli/files.h"
+#include "cli/interrupt.h"
 #include "cli/journal.h"
 #include "cli/progress.h"
+#include "cli/report/told_failures.h"
 #include "cli/run_summary.h"
 #include "cli/selftest.h"
+#include "cli/terminal.h"
 #include "corpus/case_file.h"
 
 namespace attest::cli {
 
 namespace {
-
-constexpr size_t kFullReports = 3;  // failures told at length, each of another signature; the others get a line
 
 struct Options {
   std::string properties, report, json;
@@ -91,33 +94,20 @@ void list_properties(const std::vector<const Property*>& properties) {
 }
 
 // What a run would check, without checking it.
-void print_plan(std::FILE* out, const Kernel& kernel, const std::vector<const Property*>& properties) {
+void print_plan(std::FILE* out, const Kernel& kernel, const std::vector<const Property*>& properties, const VerifyOptions& options) {
   const Target target = Target::from_table(kernel.table());
+  const auto planned = planned_cases(kernel, options);
+  int64_t all = 0;
   for (const Property* p : properties) {
-    if (const std::string why = p->not_covered(kernel); !why.empty()) {
-      fmt::print(out, "{:<40}not covered: {}\n", p->name, why);
+    const auto at = std::find_if(planned.begin(), planned.end(), [&](const auto& one) { return one.first == p; });
+    if (at == planned.end()) {
+      fmt::print(out, "{:<40}not covered: {}\n", p->name, printable(p->not_covered(kernel)));
       continue;
     }
-    fmt::print(out, "{:<40}{} cases of each of {} regimes at least\n", p->name, p->enough, p->needed(target).size());
+    all += at->second;
+    fmt::print(out, "{:<40}{:>8} cases; conclusive from {} of each of {} regimes\n", p->name, at->second, p->enough, p->needed(target).size());
   }
-}
-
-// Tells of every failure, at length of the first few signatures; returns the text.
-std::string tell_failures(const VerifyReport& report, const FailureContext& context) {
-  std::set<std::string> properties_told;
-  std::string text, others;
-  for (const PropertyReport& p : report.properties) {
-    if (p.violations == 0) continue;
-    if (properties_told.size() >= kFullReports || p.failures.empty()) {
-      others += fmt::format("also {}: {} violations, the first in case {}\n", p.name, p.violations, p.failures.empty() ? 0 : p.failures.front().index);
-      continue;
-    }
-    properties_told.insert(p.name);
-    const Failure& first = p.failures.front();
-    text += failure_report(first, keep(first, context), context) + "\n";
-  }
-  if (!others.empty()) others += "attest verify --properties '^NAME$' tells one of these at length\n";
-  return text + others;
+  fmt::print(out, "{} cases{}\n", all, options.seconds ? " a round, until the time is over" : "");
 }
 
 Exit verify_kernel(const Options& typed) {
@@ -142,6 +132,7 @@ Exit verify_kernel(const Options& typed) {
     list_properties(properties);
     return Exit::holds;
   }
+  ReservedStdout json_alone(o.json == "-");  // before any code of a kernel runs
   const Kernel kernel = load_kernel(o.kernel);
   std::optional<Kernel> baseline;
   if (!o.baseline.empty()) {
@@ -156,21 +147,27 @@ Exit verify_kernel(const Options& typed) {
 
   const std::string word = kernel_words(o.kernel, kernel);
   const std::string command = command_line(o, word);
+  const std::string folder = o.report.empty() ? "report" : o.report;
   if (!o.report.empty() && !o.dry_run) probe_folder("--report", o.report);
   std::FILE* out = o.json == "-" ? stderr : stdout;
-  const std::string header = fmt::format("attest verify: kernel {} {} on {}, contract {}, seed {}\n", kernel.name(), kernel.table().version, kernel.device(),
-                                         name_of(options.contract), options.seed);
+  const std::string header = fmt::format("attest verify: kernel {}, contract {}, seed {}\n", described(kernel), name_of(options.contract), options.seed);
   fmt::print(out, "{}", header);
   std::fflush(out);
   if (o.dry_run) {
-    print_plan(out, kernel, properties);
+    print_plan(out, kernel, properties, options);
     fmt::print(out, "to run it: {}\n", command);
     return Exit::holds;
   }
 
+  // Nothing of an earlier run may be taken for this one's. Without --report the folder is touched by failures alone;
+  // a run that goes on stays in its own.
+  std::once_flag once;
+  const auto clear_folder = [&] {
+    if (typed.resume.empty()) std::call_once(once, [&] { set_aside(folder); });
+  };
+  if (!o.report.empty() && typed.resume.empty()) clear_folder();
   ProgressLine line;
   running(fmt::format("kernel {}; again: {}", kernel.name(), command));
-  const std::string folder = o.report.empty() ? "report" : o.report;
   const FailureContext context{kernel, word, options.contract, options.exact, (std::filesystem::path(folder) / "failures").string()};
   Journal journal(o.report.empty() ? "" : (std::filesystem::path(folder) / "journal.jsonl").string(), record_of(o, kernel, command), before.bytes);
   const auto start = std::chrono::steady_clock::now();
@@ -179,39 +176,47 @@ Exit verify_kernel(const Options& typed) {
       .progress = [&](const Progress& p) { line(p); },
       .begins = [&](const Batch& batch) { journal.begins(batch); },
       .ends = [&](const Batch& batch, const PropertyReport& gave, const Mix& mix) { journal.ends(batch, gave, mix, seconds()); },
-      .lost = [&](const LostCall& call) { journal.lost(call, keep_lost(call, context)); }};
+      .lost = [&](const LostCall& call) {
+        clear_folder();
+        journal.lost(call, keep_lost(call, context));
+      }};
+  const auto interrupt = std::make_unique<Interrupt>();
+  options.stop = interrupt->flag();
   const VerifyReport report = verify(kernel, options, listener);
   line.clear();
   const RunSummary run{kernel, report, options.contract, options.seed, command, options.baseline};
 
-  const std::string summary = property_table(run) + "\n" + mix_text(run) + regime_text(run) + totals_text(run) + baseline_text(run);
-  const std::string conclusion = fmt::format("again: {}\n{}", command, verdict_line(run));
-  fmt::print(out, "{}\n", summary);
-  std::fflush(out);
-  std::string failures;
-  try {
-    if (report.violations() > 0) failures = tell_failures(report, context);
-  } catch (const std::filesystem::filesystem_error& e) {
-    failures = fmt::format("the failures cannot be kept: {}; --report names another folder\n", e.what());
-  } catch (const CaseError& e) {
-    failures = fmt::format("the failures cannot be kept: {}; --report names another folder\n", e.what());
-  }
-  fmt::print(out, "{}{}", failures, conclusion);
-
-  const std::string json = to_json(run);
-  if (!o.report.empty()) {
-    write_file((std::filesystem::path(folder) / "verify.json").string(), json);
-    write_file((std::filesystem::path(folder) / "verify.txt").string(), header + summary + "\n" + failures + conclusion);
-  }
-  if (o.json == "-")
-    fmt::print("{}", json);
-  else if (!o.json.empty())
-    write_file(o.json, json);
-
   Exit exit = Exit::holds;
-  if (report.cases() == 0 || report.inconclusive()) exit = graver(exit, Exit::inconclusive);
+  if (report.cases() == 0 || report.inconclusive() || report.stopped) exit = graver(exit, Exit::inconclusive);
   if (report.violations() > 0) exit = graver(exit, Exit::violation);
   if (crashed(report)) exit = graver(exit, Exit::crash);
+
+  const std::string rest = report.cases() == 0 ? "" : "\n" + mix_text(run) + regime_text(run) + totals_text(run) + baseline_text(run);
+  const std::string again = fmt::format("again: {}\n", command);
+  const bool colour = colours(out);
+  fmt::print(out, "{}{}\n", property_table(run, colour), rest);
+  std::fflush(out);
+  Telling failures;
+  try {
+    if (report.violations() > 0) clear_folder();
+    if (report.violations() > 0) failures = tell_failures(report, context, !o.report.empty());
+  } catch (const std::filesystem::filesystem_error& e) {
+    failures.text = fmt::format("the failures cannot be kept: {}; --report names another folder\n", e.what());
+  } catch (const CaseError& e) {
+    failures.text = fmt::format("the failures cannot be kept: {}; --report names another folder\n", e.what());
+  }
+  std::string verdict = verdict_line(run);
+  verdict.pop_back();
+  fmt::print(out, "{}{}{}\n", failures.text, again, painted(verdict, exit == Exit::holds ? Colour::green : exit == Exit::inconclusive ? Colour::yellow : Colour::red, colour));
+
+  if (!o.report.empty()) {
+    write_file((std::filesystem::path(folder) / "verify.txt").string(), header + property_table(run) + rest + "\n" + failures.text + again + verdict + "\n");
+    write_report(folder, report_data("verify", exit, {run_data(run, failures.told)}));
+  }
+  if (o.json == "-")
+    json_alone.put(to_json(run));
+  else if (!o.json.empty())
+    write_file(o.json, to_json(run));
   return exit;
 }
 

@@ -73,7 +73,13 @@ void add(Verdict& v, const Verdict& further, const std::string& run) {
   v.worst_lse_ratio = std::max(v.worst_lse_ratio, further.worst_lse_ratio);
   v.worst_budget = std::max(v.worst_budget, further.worst_budget);
   v.worst_budget_share = std::max(v.worst_budget_share, further.worst_budget_share);
-  for (size_t n = 0; n < v.buckets.size(); ++n) v.buckets[n] += further.buckets[n];
+  for (size_t n = 0; n < v.buckets.size(); ++n) {
+    v.buckets[n] += further.buckets[n];
+    v.noise_buckets[n] += further.noise_buckets[n];
+    v.budget_buckets[n] += further.budget_buckets[n];
+  }
+  v.least_threshold = std::min(v.least_threshold, further.least_threshold);
+  for (size_t n = 0; n < v.errors_by_keys.size(); ++n) v.errors_by_keys[n].add(further.errors_by_keys[n]);
 }
 
 void fail(Verdict& v, Check check, Disposition disposition, const std::string& detail, const ElementError& where) {

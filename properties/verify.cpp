@@ -8,8 +8,10 @@
 #include <numeric>
 #include <optional>
 #include <regex>
+#include <set>
 #include <thread>
 
+#include "properties/signature.h"
 #include "properties/trial.h"
 
 namespace attest {
@@ -60,6 +62,11 @@ std::vector<int64_t> share_out(const std::vector<const Property*>& properties, c
   return share;
 }
 
+// Cases of one round of a run that time ends: one in every needed regime, more where the weight is larger.
+int64_t round_of(const Property& p) {
+  return std::max<int64_t>(1, static_cast<int64_t>(p.weight)) * std::max<int64_t>(1, static_cast<int64_t>(p.regimes.size()));
+}
+
 struct WorkItem {
   size_t property;
   uint64_t first, last;  // case numbers, half open
@@ -78,11 +85,16 @@ void add(PropertyReport& r, PropertyReport&& other) {
   r.worst_lse_ratio = std::max(r.worst_lse_ratio, other.worst_lse_ratio);
   r.worst_budget = std::max(r.worst_budget, other.worst_budget);
   r.worst_budget_share = std::max(r.worst_budget_share, other.worst_budget_share);
-  for (size_t n = 0; n < r.buckets.size(); ++n) r.buckets[n] += other.buckets[n];
+  r.seconds += other.seconds;
+  for (size_t n = 0; n < r.dispositions.size(); ++n) r.dispositions[n] += other.dispositions[n];
+  for (size_t n = 0; n < r.checks.size(); ++n) r.checks[n] += other.checks[n];
+  r.errors.add(other.errors);
+  for (const auto& [name, n] : other.signatures) r.signatures[name] += n;
   for (const auto& [name, n] : other.regimes) r.regimes[name] += n;
   for (const auto& [name, looseness] : other.looseness) r.looseness[name].add(looseness);
   for (const auto& [type, difference] : other.differences) r.differences[type].add(difference);
   for (Failure& f : other.failures) r.failures.push_back(std::move(f));
+  for (FailureLine& l : other.lines) r.lines.push_back(std::move(l));
 }
 
 void add(Mix& mix, const Mix& other) {
@@ -141,7 +153,10 @@ class Loop {
     const std::vector<WorkItem> items = without_finished(all);
     std::atomic<size_t> next{0};
     const auto work = [&](PerThread& mine) {
-      for (size_t n; !stop_ && (n = next++) < items.size();) work_on(items[n], mine);
+      for (size_t n; !stop_ && (n = next++) < items.size();) {
+        if (over()) break;
+        work_on(items[n], mine);
+      }
     };
     std::vector<std::thread> others;
     for (size_t n = 1; n < threads_.size(); ++n) others.emplace_back(work, std::ref(threads_[n]));
@@ -151,7 +166,8 @@ class Loop {
   }
 
   double seconds() const { return options_.seconds_before + since(start_); }
-  bool stopped() const { return stop_; }
+  bool stopped() const { return stop_ || interrupted(); }
+  bool interrupted() const { return options_.stop != nullptr && *options_.stop; }
 
   void collect(std::vector<PropertyReport*>& into, Mix& mix) {
     for (PerThread& t : threads_) {
@@ -188,7 +204,12 @@ class Loop {
     return rest;
   }
 
+  // Whether no further batch may begin.
+  bool over() const { return interrupted() || (options_.seconds && seconds() >= *options_.seconds); }
+
   void keep_first(PropertyReport& r) const {
+    std::sort(r.lines.begin(), r.lines.end(), [](const FailureLine& a, const FailureLine& b) { return a.index < b.index; });
+    if (static_cast<int64_t>(r.lines.size()) > options_.keep_lines) r.lines.resize(static_cast<size_t>(options_.keep_lines));
     std::sort(r.failures.begin(), r.failures.end(), [](const Failure& a, const Failure& b) { return a.index < b.index; });
     if (static_cast<int64_t>(r.failures.size()) > options_.keep_failures) r.failures.resize(static_cast<size_t>(options_.keep_failures));
   }
@@ -203,8 +224,10 @@ class Loop {
         const std::lock_guard lock(mutex_);
         listener_.begins(batch);
       }
+      const auto begin = Clock::now();
       BatchResult result = run_batch(p, item, kernel_, mine.judge);
       if (result.lost) result = run_one_by_one(p, item, mine.judge, std::move(result));
+      result.report.seconds = since(begin);
       if (listener_.ends && !stop_) {
         const std::lock_guard lock(mutex_);
         listener_.ends(batch, result.report, result.mix);
@@ -242,7 +265,7 @@ class Loop {
       if (!result) continue;
       compare(*result, judge, batch.report);
       const bool failed = !result->verdict.ok();
-      count_case(batch.report, batch.mix, index, std::move(*result), options_.keep_failures);
+      count_case(batch.report, batch.mix, index, std::move(*result), options_.keep_failures, options_.keep_lines);
       if (failed && options_.until_violation) stop_ = true;
     }
     return batch;
@@ -292,7 +315,7 @@ class Loop {
       if (!one.result) continue;
       compare(*one.result, judge, all.report);
       const bool failed = !one.result->verdict.ok();
-      count_case(all.report, all.mix, one.index, std::move(*one.result), options_.keep_failures);
+      count_case(all.report, all.mix, one.index, std::move(*one.result), options_.keep_failures, options_.keep_lines);
       if (failed && options_.until_violation) stop_ = true;
     }
     return all;
@@ -358,12 +381,13 @@ class Loop {
     const std::lock_guard lock(mutex_);
     done_ += static_cast<int64_t>(batch.ratios.size());
     violations_ += batch.report.violations;
+    for (const auto& [name, n] : batch.report.signatures) signatures_.insert(name);
     for (double ratio : batch.ratios) worst_ = std::max(worst_, ratio);
     if (!listener_.progress) return;
     const double now = seconds();
     if (now < next_progress_ && done_ != total) return;
     next_progress_ = now + 0.1;
-    listener_.progress({done_, total, violations_, now, worst_, batch.report.name});
+    listener_.progress({done_, total, violations_, static_cast<int64_t>(signatures_.size()), now, worst_, options_.seconds.value_or(0), batch.report.name});
   }
 
   const Kernel& kernel_;
@@ -376,6 +400,7 @@ class Loop {
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   int64_t done_ = 0, violations_ = 0;
+  std::set<std::string> signatures_;
   std::string error_;
   double worst_ = 0, next_progress_ = 0;
 };
@@ -407,7 +432,21 @@ bool too_few(const PropertyReport& r, const Property& p, const Target& target, c
 
 }  // namespace
 
-void count_case(PropertyReport& r, Mix& mix, uint64_t index, CaseResult&& result, int64_t keep) {
+std::vector<std::pair<const Property*, int64_t>> planned_cases(const Kernel& kernel, const VerifyOptions& options) {
+  std::vector<const Property*> covered;
+  const std::regex wanted(options.properties, std::regex::ECMAScript);
+  for (const Property& p : all_properties())
+    if ((options.properties.empty() || std::regex_search(p.name.begin(), p.name.end(), wanted)) && p.not_covered(kernel).empty()) covered.push_back(&p);
+  const std::vector<int64_t> share = options.seconds || covered.empty() ? std::vector<int64_t>(covered.size()) : share_out(covered, Target::from_table(kernel.table()), options.cases);
+  std::vector<std::pair<const Property*, int64_t>> plan;
+  for (size_t n = 0; n < covered.size(); ++n) {
+    const int64_t part = (share[n] + options.shards - 1 - options.shard) / options.shards;
+    plan.emplace_back(covered[n], options.seconds ? round_of(*covered[n]) : part);
+  }
+  return plan;
+}
+
+void count_case(PropertyReport& r, Mix& mix, uint64_t index, CaseResult&& result, int64_t keep, int64_t keep_lines) {
   const Verdict& v = result.verdict;
   const Shape& s = result.problem.shape;
   ++r.cases;
@@ -420,7 +459,8 @@ void count_case(PropertyReport& r, Mix& mix, uint64_t index, CaseResult&& result
   r.worst_lse_ratio = std::max(r.worst_lse_ratio, v.worst_lse_ratio);
   r.worst_budget = std::max(r.worst_budget, v.worst_budget);
   r.worst_budget_share = std::max(r.worst_budget_share, v.worst_budget_share);
-  for (size_t n = 0; n < r.buckets.size(); ++n) r.buckets[n] += v.buckets[n];
+  ++r.dispositions[static_cast<size_t>(v.disposition)];
+  r.errors.add(v, result.problem.type, index);
   for (const std::string& regime : result.regimes) {
     ++r.regimes[regime];
     Looseness& looseness = r.looseness[regime];
@@ -438,6 +478,10 @@ void count_case(PropertyReport& r, Mix& mix, uint64_t index, CaseResult&& result
   ++mix.types[std::string(name_of(result.problem.type))];
   if (v.ok()) return;
   ++r.violations;
+  ++r.checks[static_cast<size_t>(v.check)];
+  const std::string name = signature(r.name, result);
+  ++r.signatures[name];
+  if (static_cast<int64_t>(r.lines.size()) < keep_lines) r.lines.push_back({index, v.disposition, v.check, std::max(v.worst_ratio, v.worst_lse_ratio), v.worst_budget_share, name});
   if (static_cast<int64_t>(r.failures.size()) < keep) r.failures.push_back({r.name, index, std::move(result)});
 }
 
@@ -476,13 +520,9 @@ VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, 
     }
     loop.run(items_of(made, share));
   } else if (!covered.empty()) {
-    // A round makes a case in every needed regime of every property, more where the weight is larger.
     do {
       std::vector<int64_t> until = made;
-      for (size_t n = 0; n < covered.size(); ++n) {
-        const auto turns = std::max<int64_t>(1, static_cast<int64_t>(covered[n]->weight));
-        until[n] += turns * std::max<int64_t>(1, static_cast<int64_t>(covered[n]->regimes.size())) * options.shards;
-      }
+      for (size_t n = 0; n < covered.size(); ++n) until[n] += round_of(*covered[n]) * options.shards;
       loop.run(items_of(made, until));
       made = until;
     } while (loop.seconds() < *options.seconds && !loop.stopped());
@@ -493,6 +533,7 @@ VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, 
   loop.collect(into, report.mix);
   for (size_t n = 0; n < covered.size(); ++n) into[n]->inconclusive = too_few(*into[n], *covered[n], target, options);
   report.seconds = loop.seconds();
+  report.stopped = loop.interrupted();
   return report;
 }
 

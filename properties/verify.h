@@ -16,6 +16,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "properties/difference.h"
+#include "properties/distribution.h"
 #include "properties/property.h"
 
 namespace attest {
@@ -33,6 +35,15 @@ struct Failure {
   std::string property;
   uint64_t index = 0;    // case number within the property
   CaseResult result;
+};
+
+// What is kept of a failure whose problem is not.
+struct FailureLine {
+  uint64_t index = 0;
+  Disposition disposition = Disposition::incorrect;
+  Check check = Check::none;
+  double worst_ratio = 0, worst_budget_share = 0;
+  std::string signature;
 };
 
 // Elements that were judged, by type (DType), and how many of them were loose (reference/bound.md).
@@ -52,9 +63,14 @@ struct PropertyReport {
   double worst_ratio = 0, worst_lse_ratio = 0, worst_budget = 0, worst_budget_share = 0;
   std::map<std::string, int64_t> regimes;
   std::map<std::string, Looseness> looseness;  // by regime
-  std::array<int64_t, kBuckets> buckets{};
   std::map<std::string, Difference> differences;  // from the baseline, by type; empty without one
+  double seconds = 0;                  // of its cases, over all threads
+  std::array<int64_t, kDispositions> dispositions{};  // cases by what came of them
+  std::array<int64_t, kChecks> checks{};              // violations by the check that failed first
+  Distribution errors;
+  std::map<std::string, int64_t> signatures;  // violations of each
   std::vector<Failure> failures;       // the first by index
+  std::vector<FailureLine> lines;      // likewise, more of them
 };
 
 // Shares of the cases that a run made, for the printed mix.
@@ -71,6 +87,7 @@ struct VerifyReport {
   std::string kernel, device;
   uint64_t seed = 0;
   double seconds = 0;
+  bool stopped = false;  // before its cases were done
   Mix mix;
   std::vector<PropertyReport> properties;
   int64_t cases() const;
@@ -97,13 +114,15 @@ struct FinishedBatch {
 struct VerifyOptions {
   uint64_t seed = 1;
   int64_t cases = 10000;              // over all properties and shards
-  std::optional<double> seconds = {}; // stop after this long instead, in whole rounds of every regime
+  std::optional<double> seconds = {}; // begin no batch after this long instead
   std::string properties = "";        // ECMAScript regular expression searched in the name; "" matches all
   Contract contract = Contract::strict;
   bool exact = false;
   int64_t shard = 0, shards = 1;      // this run makes the cases with index % shards == shard
   int threads = 0;                    // 0: one per core
   int64_t keep_failures = 20;         // failures whose problems are kept, per property
+  int64_t keep_lines = 10000;         // failures of which a line is kept, per property
+  const std::atomic<bool>* stop = nullptr;  // begin no batch once it is true; the report holds what was done until then
   bool until_violation = false;       // stop after the first violation (of each thread, where they are several)
   // What an earlier part of the same run gave: counted, and not run again, but for the batches that hold the first
   // `keep_failures` failures of a property, whose problems are wanted.
@@ -123,7 +142,9 @@ struct LostCall {
 
 struct Progress {
   int64_t cases = 0, total = 0, violations = 0;  // total: 0 where time ends the run
+  int64_t signatures = 0;                        // different ones of the violations
   double seconds = 0, worst_ratio = 0;
+  double until = 0;                              // seconds after which the run ends; 0 where cases end it
   std::string property;
 };
 
@@ -147,9 +168,14 @@ VerifyReport verify(const Kernel& kernel, const VerifyOptions& options, const Ve
 VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, const VerifyOptions& options,
                     const VerifyListener& listener = {});
 
-// Counts one judged case in its property's report and in the mix; of the failures the first `keep` are kept. For
+// How many cases of each property `options` ask for, in the order of the properties that the kernel is covered for; where
+// time ends the run, of one round.
+std::vector<std::pair<const Property*, int64_t>> planned_cases(const Kernel& kernel, const VerifyOptions& options);
+
+// Counts one judged case in its property's report and in the mix; of the failures the first `keep` are kept, and a line of
+// the first `keep_lines`. For
 // loops that take their cases from elsewhere, as replay does.
-void count_case(PropertyReport& report, Mix& mix, uint64_t index, CaseResult&& result, int64_t keep);
+void count_case(PropertyReport& report, Mix& mix, uint64_t index, CaseResult&& result, int64_t keep, int64_t keep_lines = VerifyOptions{}.keep_lines);
 
 // The stream of choices of one case, as verify() makes it; `attempt` counts the draws that were refused.
 Choices case_choices(uint64_t seed, std::string_view property, uint64_t index, uint64_t attempt = 0);

@@ -295,6 +295,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
         }
         if (exactly) ++v.rows_exact;
 
+        double largest_error = 0, largest_output = 0;
         // Positions of NaN and infinity, then LSE, then O against its bound.
         for (int64_t d = 0; d < s.dv; ++d) {
           const auto c = static_cast<size_t>(d);
@@ -311,6 +312,8 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           const double ratio = me.bound.o[c] > 0 ? me.error[c] / me.bound.o[c] : (me.error[c] > 0 ? kInfinity : 0.0);
           ++v.buckets[static_cast<size_t>(bucket_of(ratio))];
           v.worst_ratio = std::max(v.worst_ratio, ratio);
+          largest_error = std::max(largest_error, me.error[c]);
+          largest_output = std::max(largest_output, std::fabs(o));
           if (me.bound.score_part[c] > me.bound.range[c] / 4) ++v.loose;
           if (!(ratio <= 1)) {  // a bound that is not a number fails, too
             ++v.failures;
@@ -320,6 +323,10 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
           if (options.details) options.details->elements.push_back({b, h, i, d, got[d], o, me.bound.o[c], ratio, 0});
           if (tally.wants(ratio))
             tally.element({b, h, i, d, got[d], o, me.bound.o[c], ratio, ulps_between(p.type, got[d], o)});
+        }
+        if (largest_output > 0) {
+          const double ulps = largest_error / ulp_at(p.type, largest_output);
+          v.errors_by_keys[static_cast<size_t>(key_bucket_of(row.size()))].add({1, ulps, std::log2(std::max(ulps, 0x1p-10))});
         }
         if (got_lse) {
           if (!std::isfinite(*got_lse)) {
@@ -342,6 +349,11 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
         if (options.details) options.details->rows.push_back({b, h, i, outcome.noise, outcome.threshold});
         v.worst_budget = std::max(v.worst_budget, outcome.noise);
         v.worst_budget_share = std::max(v.worst_budget_share, outcome.noise / outcome.threshold);
+        if (outcome.variance > 0) {
+          ++v.noise_buckets[static_cast<size_t>(bucket_of(outcome.noise))];
+          ++v.budget_buckets[static_cast<size_t>(bucket_of(outcome.noise / outcome.threshold))];
+          v.least_threshold = std::min(v.least_threshold, outcome.threshold);
+        }
         if (!(outcome.noise <= outcome.threshold)) {
           ++v.budget_failures;
           tally.fail(Check::budget, Disposition::incorrect,

@@ -1,5 +1,6 @@
 #include "reference/verdict.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -45,6 +46,16 @@ int bucket_of(double ratio) {
   const int exponent = static_cast<int>(bits >> 52) - 1023;
   const int bucket = exponent + 10 + ((bits << 12) != 0 ? 1 : 0);
   return bucket > kBuckets - 2 ? kBuckets - 2 : bucket;
+}
+
+int key_bucket_of(int64_t visible_keys) {
+  return std::min(kKeyBuckets, std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(visible_keys))))) - 1;
+}
+
+void RowErrors::add(const RowErrors& other) {
+  rows += other.rows;
+  largest = std::max(largest, other.largest);
+  sum += other.sum;
 }
 
 std::string bucket_name(int bucket) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,10 +14,12 @@ enum class Disposition : uint8_t {
   passed, incorrect, non_finite, crashed, timed_out, overran_buffer, non_deterministic, not_supported,
   known_failure, unexpected_pass
 };
+inline constexpr int kDispositions = static_cast<int>(Disposition::unexpected_pass) + 1;
 std::string_view name_of(Disposition d);
 
 // The check that a verdict failed, in the order in which they are made.
 enum class Check : uint8_t { none, status, memory, non_finite, lse, bound, budget, invariant, relation, determinism };
+inline constexpr int kChecks = static_cast<int>(Check::determinism) + 1;
 std::string_view name_of(Check c);
 
 // One element that was judged. col = -1 for LSE.
@@ -31,6 +34,15 @@ struct ElementError {
 inline constexpr int kBuckets = 23;
 int bucket_of(double ratio);
 std::string bucket_name(int bucket);
+
+// The error of the rows of one case against the number of keys that they see: bucket k holds 2^k to 2^(k+1) - 1 visible keys.
+inline constexpr int kKeyBuckets = 24;
+struct RowErrors {
+  int64_t rows = 0;
+  double largest = 0, sum = 0;  // of a row's largest |got - exact| of O, in units in the last place at its largest |O|; the sum of its log2, from -10 up
+  void add(const RowErrors& other);
+};
+int key_bucket_of(int64_t visible_keys);
 
 struct Verdict {
   Disposition disposition = Disposition::passed;
@@ -48,6 +60,10 @@ struct Verdict {
   int64_t failures = 0;        // elements over the bound, of O and LSE
   int64_t budget_failures = 0; // rows over the noise budget
   std::array<int64_t, kBuckets> buckets{};
+  std::array<int64_t, kBuckets> noise_buckets{};         // rows by R, in the same buckets
+  std::array<int64_t, kBuckets> budget_buckets{};        // rows by R / threshold
+  double least_threshold = std::numeric_limits<double>::infinity();  // of those rows
+  std::array<RowErrors, kKeyBuckets> errors_by_keys{};
   std::vector<ElementError> worst;  // at most ten, largest ratio first, O and LSE
 
   bool ok() const {

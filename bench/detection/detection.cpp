@@ -1,16 +1,18 @@
 // detection.cpp: which mutants attest catches and which the rules of today catch, as Markdown.
 //
-//     detection [CASES]
+//     detection [CASES] [REPORT.json]
 //
 // Every mutant runs under attest until its first violation, at most 2,000 cases; then CASES cases (default 100) of a
 // seed of its own to the end, to see what each check, property and regime earns; and under the five rules (rules.h),
-// each with its own inputs. Exit code 1 if attest misses a mutant or rejects an equivalent one.
+// each with its own inputs. REPORT.json gets the first violation of each mutant as `attest report join` takes it. Exit code 1 if attest misses a mutant or rejects an equivalent one.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
@@ -110,17 +112,35 @@ void print_earned(const char* what, const std::vector<Outcome>& all, std::set<st
   fmt::print("\n");
 }
 
+void write_report(const std::string& path, const std::vector<Outcome>& faults) {
+  nlohmann::ordered_json report = {{"attest_report", 1}, {"command", "join"}, {"exit", 0}, {"buckets", nlohmann::json::array()}, {"runs", nlohmann::json::array()}, {"mutants", nlohmann::json::array()}};
+  for (int n = 0; n < kBuckets; ++n) report["buckets"].push_back(bucket_name(n));
+  for (const Outcome& o : faults) {
+    nlohmann::ordered_json one = {{"name", o.mutant->name}, {"group", o.family->name}, {"check", nullptr}, {"property", nullptr}};
+    if (o.caught) {
+      one["check"] = o.check;
+      one["property"] = o.property;
+    }
+    report["mutants"].push_back(one);
+  }
+  std::ofstream file(path);
+  file << report.dump(2) << "\n";
+  file.close();
+  if (!file) fmt::print(stderr, "detection: cannot write '{}'\n", path);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int64_t cases = argc > 1 ? std::atoll(argv[1]) : 100;
-  if (cases < 1 || argc > 2) {
-    fmt::print(stderr, "usage: detection [CASES]\n");
+  if (cases < 1 || argc > 3) {
+    fmt::print(stderr, "usage: detection [CASES] [REPORT.json]\n");
     return 2;
   }
   const std::vector<Outcome> all = judge_all(cases);
   std::vector<Outcome> faults, equivalent;
   for (const Outcome& o : all) (*o.mutant->equivalent == 0 ? faults : equivalent).push_back(o);
+  if (argc > 2) write_report(argv[2], faults);
   const auto count = [](const std::vector<Outcome>& list, auto f) { return std::count_if(list.begin(), list.end(), f); };
   const auto total = static_cast<int64_t>(faults.size());
 

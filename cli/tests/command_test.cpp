@@ -535,7 +535,7 @@ TEST_F(Command, a_violation_exits_1_and_its_report_stands_in_order_and_replays) 
     ASSERT_NE(found, std::string::npos) << part << " is missing or out of order in\n" << ran.out;
     at = found;
   }
-  for (const char* file : {"out/verify.json", "out/verify.txt"}) EXPECT_TRUE(fs::exists(folder_ / file)) << file;
+  for (const char* file : {"out/report.json", "out/report.html", "out/junit.xml", "out/verify.txt"}) EXPECT_TRUE(fs::exists(folder_ / file)) << file;
 
   const size_t begin = ran.out.find("attest replay ") + 7;
   const std::string replay = ran.out.substr(begin, ran.out.find('\n', begin) - begin);
