@@ -3,7 +3,7 @@
 
     scripts/kernel_table.py RUNS DEVICE DATE > docs/results/kernels.md
 
-RUNS holds, for each kernel, KERNEL.strict/verify.json and KERNEL.declared/verify.json (--report of the two contracts), and
+RUNS holds, for each kernel, KERNEL.strict/verify.json and KERNEL.declared/verify.json (--json of the two contracts), and
 findings/KERNEL.CONTRACT/PROPERTY/failures/ with a shrunk case of every property that does not hold. The cases go to
 corpus/findings/KERNEL/, the entries to corpus/ledger/KERNEL.tsv, the table to stdout. DEVICE and DATE, as in "H200" and
 2026-11-30, are what the findings say of their origin.

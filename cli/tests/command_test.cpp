@@ -289,7 +289,7 @@ json comparable(const fs::path& file) {
 
 TEST_F(Command, a_killed_run_is_continued_to_the_same_figures) {
   const std::string mutant = MUTANTS ":no_rescale";
-  ASSERT_EQ(attest("verify --kernel " + mutant + " --cases 200 --properties 'matches' --threads 2 --baseline host --report whole").exit, 1);
+  ASSERT_EQ(attest("verify --kernel " + mutant + " --cases 200 --properties 'matches' --threads 2 --baseline host --report whole --json whole.json").exit, 1);
 
   const pid_t run = fork();
   if (run == 0) {
@@ -309,12 +309,12 @@ TEST_F(Command, a_killed_run_is_continued_to_the_same_figures) {
   int status = 0;
   waitpid(run, &status, 0);
   ASSERT_TRUE(WIFSIGNALED(status)) << "the run ended before it was killed: " << contents(folder_ / "killed.txt");
-  ASSERT_FALSE(fs::exists(folder_ / "part/verify.json"));
+  ASSERT_FALSE(fs::exists(folder_ / "part/report.json"));
   std::ofstream(folder_ / "part/journal.jsonl", std::ios::app) << R"({"begins":{"prop)";  // as a kill within a write leaves it
 
-  const Ran resumed = attest("verify --resume part --threads 1");
+  const Ran resumed = attest("verify --resume part --threads 1 --json part.json");
   EXPECT_EQ(resumed.exit, 1) << resumed.err;
-  EXPECT_EQ(comparable(folder_ / "part/verify.json"), comparable(folder_ / "whole/verify.json"));
+  EXPECT_EQ(comparable(folder_ / "part.json"), comparable(folder_ / "whole.json"));
   // A run that is over has nothing to go on with but what it tells of its failures.
   EXPECT_EQ(attest("verify --resume whole").exit, 1);
 }
@@ -348,10 +348,10 @@ TEST_F(Command, what_cannot_be_continued_is_named) {
 }
 
 TEST_F(Command, against_a_baseline_differences_are_told_and_decide_nothing) {
-  const Ran ran = attest("verify --kernel '" EXAMPLE "' --baseline host --cases 40 --properties 'matches_reference|keys_doubled' --report r");
+  const Ran ran = attest("verify --kernel '" EXAMPLE "' --baseline host --cases 40 --properties 'matches_reference|keys_doubled' --report r --json r.json");
   EXPECT_EQ(ran.exit, 4) << ran.err;  // too few cases, as without a baseline
   EXPECT_NE(ran.out.find("against the baseline host"), std::string::npos) << ran.out;
-  const json run = json::parse(contents(folder_ / "r/verify.json"));
+  const json run = json::parse(contents(folder_ / "r.json"));
   EXPECT_EQ(run["baseline"]["kernel"], "host");
   const json& f32 = run["baseline"]["differences"]["f32"];
   EXPECT_EQ(f32["cases"], 40);
