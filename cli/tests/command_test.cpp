@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "corpus/case_file.h"
@@ -210,10 +211,13 @@ std::string line_with(const std::string& text, const std::string& begin) {
   return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
 }
 
+// Standard error without the lines of progress, which a slow machine gets every ten seconds.
+std::string told(const Ran& ran) { return std::regex_replace(ran.err, std::regex("[0-9]+( of [0-9]+)? cases, [^\n]*\n"), ""); }
+
 TEST_F(Command, a_plug_in_that_crashes_is_a_finding_and_the_run_goes_on) {
   const Ran ran = attest("verify --kernel " + plugin_that("segfault") + " --properties '^(repeat_call|matches_reference)$' --cases 60 --report out --json out.json");
   ASSERT_EQ(ran.exit, 3) << ran.out << ran.err;
-  EXPECT_EQ(ran.err, "");
+  EXPECT_EQ(told(ran), "");
   const json all = json::parse(contents(folder_ / "out.json"));
   EXPECT_EQ(all["cases"], 60);
   EXPECT_GT(all["violations"], 0);
@@ -352,7 +356,8 @@ TEST_F(Command, a_violation_exits_1_and_its_report_stands_in_order_and_replays) 
   const std::string file = replay.substr(7, replay.find(' ', 7) - 7);
   EXPECT_EQ(attest("replay " + file + " --kernel host").exit, 0) << file;
   // The shrunk case needs two tiles to show a missing rescale, and little more.
-  const Problem shrunk = read_case((folder_ / file).string()).problem;
+  EXPECT_EQ(attest("shrink " + file + " --kernel " MUTANTS ":no_rescale --time 60s -o small.json").exit, 1);  // whatever a busy machine found in 5 s
+  const Problem shrunk = read_case((folder_ / "small.json").string()).problem;
   EXPECT_LE(shrunk.shape.rows(), 4);
   EXPECT_LE(shrunk.shape.nk, 200);
 }
