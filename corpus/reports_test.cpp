@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "corpus/case_file.h"
+#include "corpus/report_map.h"
 #include "kernel/runner/kernel.h"
 #include "reference/judge.h"
 
@@ -21,26 +22,9 @@ namespace {
 
 const fs::path kReports = fs::path(ATTEST_SOURCE_DIR) / "corpus/reports";
 
-struct Entry {
-  std::string report, place, mutant;  // place: a case file, or "- reason"; mutant: held to it in report_cases_test.cpp
-  bool has_case() const { return !place.starts_with("-"); }
-};
+using Entry = ReportEntry;
 
-std::vector<Entry> read_map() {
-  std::ifstream in(kReports / "map.tsv");
-  std::vector<Entry> entries;
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line)) {
-    Entry e;
-    std::istringstream fields(line);
-    std::getline(fields, e.report, '\t');
-    std::getline(fields, e.place, '\t');
-    std::getline(fields, e.mutant);
-    entries.push_back(e);
-  }
-  return entries;
-}
+std::vector<Entry> read_map() { return read_report_map((kReports / "map.tsv").string()); }
 
 std::string text_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);

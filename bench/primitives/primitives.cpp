@@ -124,12 +124,27 @@ std::vector<Primitive> all_primitives() {
 
 double power_of_two(int exponent) { return elementary::double_of(static_cast<uint64_t>(exponent + 1023) << 52); }
 
+// The unit in the last place of `type` at a number of this size, no subnormal double.
+double unit_at(DType type, double size) {
+  const int binade = static_cast<int>(elementary::bits_of(size) >> 52) - 1023;
+  return power_of_two(std::max(binade, min_normal_exponent(type)) - (significand_bits(type) - 1));
+}
+
 // The same where y is a normal double and exact: quicker.
 double rounded_double(DType type, double y) {
-  const int binade = static_cast<int>(elementary::bits_of(y) >> 52 & 0x7FF) - 1023;
-  const int exponent = std::max(binade, min_normal_exponent(type)) - (significand_bits(type) - 1);
-  const double result = std::nearbyint(y * power_of_two(-exponent)) * power_of_two(exponent);
+  const double unit = unit_at(type, std::fabs(y)), result = std::nearbyint(y / unit) * unit;
   return std::fabs(result) > largest_finite(type) ? std::copysign(INFINITY, y) : result;
+}
+
+// What a relative error is relative to: ln is held to max(1, |ln x|), others to their own size.
+template <class Number>
+Number measured_against(const Primitive& p, Number size) {
+  const bool logarithm = p.function == Function::ln || p.function == Function::log2_device;
+  return logarithm ? std::max(size, Number{1}) : size;
+}
+
+bool allowed(const Primitive& p, double relative, double ulps) {
+  return (p.relative > 0 && std::fabs(relative) <= p.relative) || (p.ulps > 0 && ulps <= p.ulps);
 }
 
 // y rounded to nearest even, from its value or, where that is too near to a tie, from its decimals.
@@ -163,12 +178,6 @@ struct Tally {
   }
 };
 
-// The unit in the last place of `type` at a number of this size, no subnormal double.
-double unit_at(DType type, double size) {
-  const int binade = static_cast<int>(elementary::bits_of(size) >> 52) - 1023;
-  return power_of_two(std::max(binade, min_normal_exponent(type)) - (significand_bits(type) - 1));
-}
-
 // The usual input, by its exact value in double. False where more digits or rules are needed; then nothing was tallied.
 bool measure_quickly(const Primitive& p, uint32_t bits, double got, Tally& t) {
   if (p.quick == nullptr) return false;
@@ -190,10 +199,8 @@ bool measure_quickly(const Primitive& p, uint32_t bits, double got, Tally& t) {
   } else if (std::fabs(error) < 0x1p-36 * size) {
     return false;
   }
-  const bool logarithm = p.function == Function::ln || p.function == Function::log2_device;
-  const double relative = error / (logarithm ? std::max(size, 1.0) : size);
-  const bool within = (p.relative > 0 && std::fabs(relative) <= p.relative) || (p.ulps > 0 && ulps <= p.ulps);
-  if (!within) return false;  // to be told at length
+  const double relative = error / measured_against(p, size);
+  if (!allowed(p, relative, ulps)) return false;  // to be told at length
   ++t.inputs, ++t.measured;
   if (!nearest) ++t.not_nearest;
   t.sum_ulps += ulps;
@@ -232,9 +239,7 @@ void measure(const Primitive& p, uint32_t bits, double got, Tally& t) {
   ++t.measured;
   if (p.result && got != static_cast<double>(nearest)) ++t.not_nearest;
   const Real error = got - y;
-  // ln is held to max(1, |ln x|), others to their own size.
-  const bool logarithm = p.function == Function::ln || p.function == Function::log2_device;
-  const auto relative = static_cast<double>(error / (logarithm ? std::max(fabsl(y), 1.0L) : fabsl(y)));
+  const auto relative = static_cast<double>(error / measured_against(p, fabsl(y)));
   const auto ulps = static_cast<double>(fabsl(error)) / ulp_at(type, static_cast<double>(y));
   t.sum_ulps += ulps;
   t.most_ulps = std::max(t.most_ulps, ulps);
@@ -244,8 +249,7 @@ void measure(const Primitive& p, uint32_t bits, double got, Tally& t) {
     t.sum_relative += relative;
     t.most_relative = std::max(t.most_relative, std::fabs(relative));
   }
-  const bool within = (p.relative > 0 && std::fabs(relative) <= p.relative) || (p.ulps > 0 && ulps <= p.ulps);
-  if (!within) wrong(t.over, "further off than allowed");
+  if (!allowed(p, relative, ulps)) wrong(t.over, "further off than allowed");
 }
 
 // Inputs from `first` on, in blocks; all of one sign, so that they rise or fall in order.

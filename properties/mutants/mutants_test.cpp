@@ -5,9 +5,8 @@
 
 #include <ctime>
 #include <set>
-#include <sstream>
 
-#include "properties/verify.h"
+#include "properties/mutants/described.h"
 
 namespace attest {
 
@@ -23,14 +22,6 @@ std::vector<Mutant> every_mutant() {
   std::vector<Mutant> list;
   for (const Family& family : mutants::all()) list.insert(list.end(), family.mutants.begin(), family.mutants.end());
   return list;
-}
-
-std::string described(const VerifyReport& report) {
-  std::ostringstream text;
-  for (const PropertyReport& p : report.properties)
-    for (const Failure& f : p.failures)
-      text << p.name << ", case " << f.index << " of seed " << report.seed << ": check " << name_of(f.result.verdict.check) << ", " << f.result.verdict.detail << "\n";
-  return text.str();
 }
 
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }

@@ -2,10 +2,10 @@
 // corpus/reports_test.cpp holds the map itself, and that the host kernel is right on every case.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <sstream>
 
 #include "corpus/case_file.h"
+#include "corpus/report_map.h"
 #include "properties/mutants/mutants.h"
 #include "properties/property.h"
 
@@ -15,23 +15,11 @@ namespace {
 
 const std::string kReports = std::string(ATTEST_SOURCE_DIR) + "/corpus/reports/";
 
-struct Entry {
-  std::string report, place, mutant;
-};
+using Entry = ReportEntry;
 
 std::vector<Entry> entries_with_case() {
-  std::ifstream in(kReports + "map.tsv");
-  std::vector<Entry> entries;
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line)) {
-    Entry e;
-    std::istringstream fields(line);
-    std::getline(fields, e.report, '\t');
-    std::getline(fields, e.place, '\t');
-    std::getline(fields, e.mutant);
-    if (!e.mutant.empty()) entries.push_back(e);
-  }
+  std::vector<Entry> entries = read_report_map(kReports + "map.tsv");
+  std::erase_if(entries, [](const Entry& e) { return e.mutant.empty(); });
   return entries;
 }
 

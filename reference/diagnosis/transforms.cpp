@@ -9,8 +9,8 @@ namespace attest {
 
 namespace {
 
-// The same elements read by another layout; what lies outside the storage is 0.
-Tensor reread(const Tensor& t, const Layout& layout) {
+// Each element is what the storage holds at from(a, b, c, d); what lies outside it is 0.
+Tensor gathered(const Tensor& t, auto from) {
   Tensor out = Tensor::packed(t.type, t.layout.extent);
   const int64_t stored = static_cast<int64_t>(t.storage.size()) / size_of(t.type);
   const auto& e = t.layout.extent;
@@ -19,24 +19,18 @@ Tensor reread(const Tensor& t, const Layout& layout) {
     for (int64_t b = 0; b < e[1]; ++b)
       for (int64_t c = 0; c < e[2]; ++c)
         for (int64_t d = 0; d < e[3]; ++d, ++n)
-          if (const int64_t at = layout.at(a, b, c, d); at >= 0 && at < stored) out.set_bits(n, t.bits(at));
+          if (const int64_t at = from(a, b, c, d); at >= 0 && at < stored) out.set_bits(n, t.bits(at));
   return out;
+}
+
+// The same elements read by another layout.
+Tensor reread(const Tensor& t, const Layout& layout) {
+  return gathered(t, [&](int64_t a, int64_t b, int64_t c, int64_t d) { return layout.at(a, b, c, d); });
 }
 
 // Each row read from f(its first element, its head's first element) on.
 Tensor rows_reread(const Tensor& t, auto f) {
-  Tensor out = Tensor::packed(t.type, t.layout.extent);
-  const int64_t stored = static_cast<int64_t>(t.storage.size()) / size_of(t.type);
-  const auto& e = t.layout.extent;
-  int64_t n = 0;
-  for (int64_t a = 0; a < e[0]; ++a)
-    for (int64_t b = 0; b < e[1]; ++b)
-      for (int64_t c = 0; c < e[2]; ++c) {
-        const int64_t from = f(t.layout.at(a, b, c, 0), t.layout.at(a, b, 0, 0));
-        for (int64_t d = 0; d < e[3]; ++d, ++n)
-          if (from + d >= 0 && from + d < stored) out.set_bits(n, t.bits(from + d));
-      }
-  return out;
+  return gathered(t, [&](int64_t a, int64_t b, int64_t c, int64_t d) { return f(t.layout.at(a, b, c, 0), t.layout.at(a, b, 0, 0)) + d; });
 }
 int64_t cut_to_16_bytes(int64_t element, DType type) { return element - element % (16 / size_of(type)); }
 

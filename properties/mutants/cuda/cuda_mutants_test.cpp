@@ -4,9 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <sstream>
 
-#include "properties/verify.h"
+#include "properties/mutants/described.h"
 
 namespace attest {
 
@@ -15,14 +14,6 @@ namespace {
 using mutants::CudaMutant;
 
 constexpr int64_t kCases = 2000;
-
-std::string described(const VerifyReport& report) {
-  std::ostringstream text;
-  for (const PropertyReport& p : report.properties)
-    for (const Failure& f : p.failures)
-      text << p.name << ", case " << f.index << " of seed " << report.seed << ": check " << name_of(f.result.verdict.check) << ", " << f.result.verdict.detail << "\n";
-  return text.str();
-}
 
 VerifyReport run(const Kernel& kernel) { return verify(kernel, {.seed = 1, .cases = kCases, .threads = 1, .until_violation = true}); }
 
