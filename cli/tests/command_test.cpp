@@ -13,8 +13,8 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "corpus/case_file.h"
