@@ -5,7 +5,10 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <tuple>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "reference/bound.h"
 #include "reference/enclosure.h"
@@ -69,6 +72,12 @@ uint64_t hash_outputs(const Row& row) {
 
 }  // namespace
 
+struct ExactRows {
+  std::unordered_map<int64_t, std::pair<Row, ExactRow<Dec50>>> rows;  // by (b Hq + h) Nq + i
+};
+
+std::shared_ptr<ExactRows> make_exact_rows() { return std::make_shared<ExactRows>(); }
+
 struct Judge::Impl {
   HeadData head;
   std::vector<double> q;
@@ -84,10 +93,21 @@ struct Judge::Impl {
   }
 
   // The reference of a classified, normal row by one of the two paths, and its bound.
-  void refer(const Problem& p, const Numerics& numerics, bool exactly) {
-    if (exactly) exact_row(p, head, q.data(), row, exact);
+  void refer(const Problem& p, const JudgeOptions& options, bool exactly) {
+    if (exactly) refer_exactly(p, options.exact_rows.get());
     else enclose_row(p, head, q.data(), row);
-    bound_row(row, head, p, numerics, bound);
+    bound_row(row, head, p, options.numerics, bound);
+  }
+
+  void refer_exactly(const Problem& p, ExactRows* kept) {
+    const int64_t number = (row.b * p.shape.hq + row.h) * p.shape.nq + row.i;
+    if (kept != nullptr)
+      if (const auto found = kept->rows.find(number); found != kept->rows.end()) {
+        std::tie(row, exact) = found->second;
+        return;
+      }
+    exact_row(p, head, q.data(), row, exact);
+    if (kept != nullptr) kept->rows.emplace(number, std::pair(row, exact));
   }
 
   struct RowOutcome {
@@ -286,11 +306,11 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
         }
 
         bool exactly = options.exact;
-        me.refer(p, options.numerics, exactly);
+        me.refer(p, options, exactly);
         Impl::RowOutcome outcome = me.compare(p, options, got, got_lse, exactly, leaks);
         if (!outcome.decided) {
           exactly = true;
-          me.refer(p, options.numerics, true);
+          me.refer(p, options, true);
           outcome = me.compare(p, options, got, got_lse, true, leaks);
         }
         if (exactly) ++v.rows_exact;
@@ -373,7 +393,7 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
         me.head.load(p, m.b, s.key_head(m.h));
         me.load_q(p, m.b, m.h, m.i);
         classify(p, options.conventions, me.head, me.q.data(), m.b, m.h, m.i, me.row);
-        me.refer(p, options.numerics, false);
+        me.refer(p, options, false);
         return has_near_ties(me.row, cell);
       });
       all = pool.together(options.noise_rate);
@@ -418,7 +438,7 @@ RowReference Judge::row(const Problem& p, int64_t b, int64_t h, int64_t i, const
     case RowKind::out_of_range: return out;
     case RowKind::normal: break;
   }
-  me.refer(p, options.numerics, true);
+  me.refer(p, options, true);
   out.m = me.row.m;
   out.l = me.row.l;
   out.lse = me.row.lse;

@@ -33,11 +33,16 @@ struct Details {
   std::vector<Noise> rows;
 };
 
+// Exact references of one problem's rows. Whoever judges many results of one problem gives the same one each time.
+struct ExactRows;
+std::shared_ptr<ExactRows> make_exact_rows();
+
 struct JudgeOptions {
   Numerics numerics = {};
   Conventions conventions = {};
   bool exact = false;       // decide everything in cpp_dec_float_50
   Details* details = nullptr;  // filled if given
+  std::shared_ptr<ExactRows> exact_rows = nullptr;  // taken from here, and kept here where they are missing
   double noise_rate = kNoiseRate;  // another one calibrates the budget
   bool noise_budget = true; // off where the budget's assumptions do not hold, for instance a planted result
 };

@@ -318,6 +318,29 @@ TEST(Judge, ABoundThatIsNotANumberFails) {
   EXPECT_EQ(v.failures, 2) << "O and LSE";
 }
 
+// Exact references that were kept give the verdict that new ones give, on other results of the problem, too.
+TEST(Judge, KeptExactRowsChangeNothing) {
+  Random r(71);
+  for (int round = 0; round < 12; ++round) {
+    const Problem p = random_problem(r, kAllDTypes[round % 3]);
+    JudgeOptions fresh{.numerics = strict(p.type), .exact = true}, kept = fresh;
+    kept.exact_rows = make_exact_rows();
+    Judge judge;
+    Observation seen;
+    seen.o.resize(static_cast<size_t>(p.shape.rows() * p.shape.dv));
+    seen.lse.resize(static_cast<size_t>(p.shape.rows()));
+    for (int results = 0; results < 2; ++results) {
+      for (double& o : seen.o) o = r.normal();
+      for (double& lse : seen.lse) lse = r.normal();
+      const Verdict a = judge(p, seen, fresh), b = judge(p, seen, kept);
+      EXPECT_EQ(a.detail, b.detail);
+      EXPECT_EQ(a.buckets, b.buckets);
+      EXPECT_EQ(a.worst_ratio, b.worst_ratio);
+      EXPECT_EQ(a.worst_budget, b.worst_budget);
+    }
+  }
+}
+
 // A sink so large that no key has weight still leaves a bound for LSE.
 TEST(Judge, LseIsJudgedBesideADominatingSink) {
   Shape s;

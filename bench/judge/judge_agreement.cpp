@@ -76,7 +76,7 @@ class Comparer {
     const Problem& p = g.problem;
     if (!host_.refuses(p).empty()) return;
     Observation seen = host_.run(p, {.check_memory = false});
-    options_ = {.numerics = host_.numerics(p, Contract::strict), .conventions = host_.conventions()};
+    options_ = {.numerics = host_.numerics(p, Contract::strict), .conventions = host_.conventions(), .exact_rows = make_exact_rows()};
 
     const int64_t exact = both(p, seen, fmt::format("seed {}", seed));
     tally_.rows += p.shape.rows();
