@@ -38,6 +38,9 @@ void CommandLine::kernel(KernelChoice& choice) {
   option("--memory-limit", choice.memory_limit, "SIZE", "the most main memory that a worker may hold: 512M, 8G");
 }
 void CommandLine::contract(std::string& value) { option("--contract", value, "C", "what the kernel may round: strict or declared"); }
+void CommandLine::ledger(std::string& value) {
+  option("--ledger", value, "PATH", "known failures, a file or a folder of KERNEL.tsv: they are counted apart, and one that stopped failing is a violation");
+}
 void CommandLine::json(std::string& value) { option("--json", value, "FILE", "file for the figures; '-' is stdout, and then all text goes to stderr"); }
 void CommandLine::exact(bool& value) { flag("--exact", value, "judges everything in cpp_dec_float: slow, the same verdicts"); }
 

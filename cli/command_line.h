@@ -37,6 +37,7 @@ class CommandLine {
   // The options that several subcommands share.
   void kernel(KernelChoice& choice);
   void contract(std::string& value);
+  void ledger(std::string& value);
   void json(std::string& value);
   void exact(bool& value);
 

@@ -63,6 +63,7 @@ void report_counts(Report& r, F f) {
   f("noise", r.errors.noise);
   f("budget", r.errors.budget);
   f("signatures", r.signatures);
+  f("known", r.known);
 }
 template <class Report, class F>
 void report_figures(Report& r, F f) {

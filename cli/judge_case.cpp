@@ -4,16 +4,12 @@
 
 namespace attest::cli {
 
-namespace {
-
-PropertyReport& entry(VerifyReport& report, const std::string& name) {
+PropertyReport& entry_of(VerifyReport& report, const std::string& name) {
   for (PropertyReport& p : report.properties)
     if (p.name == name) return p;
   report.properties.emplace_back().name = name;
   return report.properties.back();
 }
-
-}  // namespace
 
 CaseResult judge_plainly(const Problem& problem, const PropertyContext& context) {
   const JudgeOptions options{.numerics = context.kernel.numerics(problem, context.contract), .conventions = context.kernel.conventions(), .exact = context.exact};
@@ -24,7 +20,7 @@ CaseResult judge_plainly(const Problem& problem, const PropertyContext& context)
 }
 
 void count_result(VerifyReport& report, const std::string& property, CaseResult result) {
-  PropertyReport& p = entry(report, property);
+  PropertyReport& p = entry_of(report, property);
   const Verdict& v = result.verdict;
   if (v.disposition == Disposition::not_supported) {
     ++p.refused;

@@ -14,6 +14,7 @@
 #include "cli/files.h"
 #include "cli/interrupt.h"
 #include "cli/judge_case.h"
+#include "cli/known.h"
 #include "cli/report/told_failures.h"
 #include "cli/run_summary.h"
 #include "cli/terminal.h"
@@ -26,7 +27,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> paths;
-  std::string properties, json, report, contract = "strict";
+  std::string properties, ledger, json, report, contract = "strict";
   bool list = false, dry_run = false, exact = false;
   KernelChoice kernel;
 };
@@ -44,7 +45,8 @@ std::string outcome(const std::string& path, const std::string& property, const 
   std::string text = fmt::format("{}  {}, {}", path, name_of(v.disposition), property);
   if (v.disposition == Disposition::not_supported) return text + ": " + printable(v.detail) + "\n";
   text += fmt::format(", err/bound {}\n", figure(std::max(v.worst_ratio, v.worst_lse_ratio)));
-  if (v.ok()) return text;
+  if (v.disposition == Disposition::unexpected_pass) return text + fmt::format("  {}\n", printable(v.detail));
+  if (v.ok() && v.disposition != Disposition::known_failure) return text;
   if (!result.relation.empty()) text += fmt::format("  between runs: {}\n", result.relation);
   text += fmt::format("  seen: {}\n  signature: {}\n", printable(v.detail), signature(property, result));
   const std::string table = error_table(v);
@@ -88,8 +90,9 @@ Exit replay(const Options& o) {
   if (!o.report.empty()) probe_folder("--report", o.report);
   ReservedStdout json_alone(o.json == "-");  // before any code of a kernel runs
   const Kernel kernel = load_kernel(o.kernel);
-  const std::string judging = fmt::format("{}{}{}{}", kernel_words(o.kernel, kernel), o.properties.empty() ? "" : " --properties " + shell_word(o.properties),
-                                          how == Contract::declared ? " --contract declared" : "", o.exact ? " --exact" : "");
+  const Known known(o.ledger, kernel);
+  const std::string judging = fmt::format("{}{}{}{}{}", kernel_words(o.kernel, kernel), o.properties.empty() ? "" : " --properties " + shell_word(o.properties),
+                                          how == Contract::declared ? " --contract declared" : "", o.exact ? " --exact" : "", o.ledger.empty() ? "" : " --ledger " + shell_word(o.ledger));
   std::vector<ToldFailure> told;
   Judge judge;
   const PropertyContext context{kernel, judge, how, o.exact};
@@ -107,6 +110,7 @@ Exit replay(const Options& o) {
     const Case c = read_case(file);
     running(again("replay", file, o.kernel, kernel));
     const auto judged = [&](const std::string& name, CaseResult result) {
+      known.weigh(file, name, result, entry_of(report, name));
       fmt::print(out, "{}", outcome(file, name, result));
       std::fflush(out);
       if (!result.verdict.ok() && !o.report.empty()) {
@@ -147,7 +151,8 @@ Exit replay(const Options& o) {
   const int64_t violations = report.violations();
   int64_t refused = 0;
   for (const PropertyReport& p : report.properties) refused += p.refused;
-  fmt::print(out, "verdict: {} files, {} judgements, {} violation{}, {} not supported\n", files.size(), report.cases(), violations, violations == 1 ? "" : "s", refused);
+  fmt::print(out, "verdict: {} files, {} judgements, {} violation{}, {} not supported{}\n", files.size(), report.cases(), violations, violations == 1 ? "" : "s", refused,
+             known_text(report));
   Exit exit = report.cases() == 0 || report.stopped ? Exit::inconclusive : Exit::holds;
   if (violations > 0) exit = graver(exit, Exit::violation);
   if (crashed(report)) exit = graver(exit, Exit::crash);
@@ -170,6 +175,7 @@ Action add_replay(CommandLine command) {
   command.kernel(o->kernel);
   command.option("--properties", o->properties, "RE", "judges every case by the properties whose name this regular expression is found in, whatever the file names");
   command.contract(o->contract);
+  command.ledger(o->ledger);
   command.option("--report", o->report, "DIR", "folder for report.json, report.html and junit.xml");
   command.json(o->json);
   command.exact(o->exact);

@@ -36,6 +36,12 @@ Least least_regime(const PropertyReport& r, const Target& target) {
 
 std::string cut(const std::string& text, size_t width) { return text.size() <= width ? text : text.substr(0, width - 3) + "..."; }
 
+std::string note_of(const PropertyReport& p) {
+  if (p.inconclusive) return "too few";
+  const int64_t known = p.dispositions[static_cast<size_t>(Disposition::known_failure)];
+  return known == 0 ? "" : fmt::format("{} known", known);
+}
+
 // Words separated by two spaces, wrapped.
 std::string wrapped(const std::string& indent, const std::vector<std::string>& words) {
   std::string text, line = indent;
@@ -136,7 +142,7 @@ std::string property_table(const RunSummary& run, bool colour) {
     const Least least = least_regime(p, target);
     inconclusive = inconclusive || p.inconclusive;
     const std::string line = fmt::format("{:<39}{:>7}{:>7}{:>6}{:>8}{:>10}{:>9}  {}", cut(p.name, 38), p.cases, p.violations, least.regimes, least.cases,
-                                         figure(std::max(p.worst_ratio, p.worst_lse_ratio)), figure(p.worst_budget_share), p.inconclusive ? "too few" : "");
+                                         figure(std::max(p.worst_ratio, p.worst_lse_ratio)), figure(p.worst_budget_share), note_of(p));
     text += painted(line, p.violations > 0 ? Colour::red : Colour::yellow, colour && (p.violations > 0 || p.inconclusive)) + "\n";
   }
   text += "viol.: violations. reg.: regimes that the property needs; least: cases of the rarest of them.\n"
@@ -236,7 +242,13 @@ std::string verdict_line(const RunSummary& run) {
     text += fmt::format("all {} properties hold", checked);
   text += fmt::format(", {} cases, {:.1f} s", r.cases(), r.seconds);
   if (uncovered > 0) text += fmt::format("; {} not covered", uncovered);
-  return text + "\n";
+  return text + known_text(r) + "\n";
+}
+
+std::string known_text(const VerifyReport& report) {
+  int64_t n = 0;
+  for (const PropertyReport& p : report.properties) n += p.dispositions[static_cast<size_t>(Disposition::known_failure)];
+  return n == 0 ? "" : fmt::format("; {} known failure{}", n, n == 1 ? "" : "s");
 }
 
 bool crashed(const VerifyReport& report) {
@@ -297,6 +309,7 @@ nlohmann::ordered_json figures(const RunSummary& run) {
     one["elements"] = p.elements;
     one["loose"] = p.loose;
     one["refused"] = p.refused;
+    one["known"] = json(p.known);
     one["inconclusive"] = p.inconclusive;
     one["not_covered"] = p.not_covered.empty() ? json(nullptr) : json(p.not_covered);
     one["regimes"] = json(p.regimes);

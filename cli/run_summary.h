@@ -27,6 +27,7 @@ std::string regime_text(const RunSummary& run);   // every regime with its count
 std::string totals_text(const RunSummary& run);   // rows out of range, loose share, rows decided exactly
 std::string baseline_text(const RunSummary& run); // how the kernel's outputs differ from the baseline's; "" without one
 std::string verdict_line(const RunSummary& run);
+std::string known_text(const VerifyReport& report);  // "; 3 known failures", "" where there are none
 nlohmann::ordered_json figures(const RunSummary& run);
 std::string to_json(const RunSummary& run);  // the same as text
 // As JSON takes it: a figure that is not finite is a string.

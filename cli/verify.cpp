@@ -18,6 +18,7 @@
 #include "cli/files.h"
 #include "cli/interrupt.h"
 #include "cli/journal.h"
+#include "cli/known.h"
 #include "cli/progress.h"
 #include "cli/report/told_failures.h"
 #include "cli/run_summary.h"
@@ -33,7 +34,7 @@ struct Options {
   std::string properties, report, json;
   std::string cases = "10000", time, seed = "1", contract = "strict", shard = "1/1", threads;
   bool list = false, dry_run = false, exact = false;
-  std::string baseline, resume;
+  std::string baseline, ledger, resume;
   KernelChoice kernel;
 };
 
@@ -46,6 +47,7 @@ std::string command_line(const Options& o, const std::string& kernel) {
   if (o.shard != "1/1") line += " --shard " + o.shard;
   if (o.exact) line += " --exact";
   if (!o.baseline.empty()) line += " --baseline " + shell_word(o.baseline);
+  if (!o.ledger.empty()) line += " --ledger " + shell_word(o.ledger);
   return line;
 }
 
@@ -55,7 +57,7 @@ RunRecord record_of(const Options& o, const Kernel& kernel, const std::string& c
           {"kernel_version", kernel.table().version}, {"isolate", o.kernel.isolate ? "1" : ""}, {"no_isolate", o.kernel.no_isolate ? "1" : ""},
           {"call_limit", o.kernel.call_limit}, {"memory_limit", o.kernel.memory_limit}, {"python", o.kernel.python}, {"properties", o.properties},
           {"cases", o.cases}, {"time", o.time}, {"seed", o.seed}, {"contract", o.contract}, {"shard", o.shard}, {"exact", o.exact ? "1" : ""},
-          {"baseline", o.baseline}};
+          {"baseline", o.baseline}, {"ledger", o.ledger}};
 }
 
 // The options of the run whose journal `before` is; --threads and --json are this command's.
@@ -71,7 +73,7 @@ Options continued(const Options& o, const JournalRead& before) {
                                       {"--call-limit", k.call_limit != no_choice.call_limit}, {"--memory-limit", k.memory_limit != no_choice.memory_limit},
                                       {"--python", k.python != no_choice.python}, {"--cases", o.cases != plain.cases}, {"--time", !o.time.empty()},
                                       {"--seed", o.seed != plain.seed}, {"--properties", !o.properties.empty()}, {"--contract", o.contract != plain.contract},
-                                      {"--baseline", !o.baseline.empty()}, {"--report", !o.report.empty()}, {"--shard", o.shard != plain.shard},
+                                      {"--baseline", !o.baseline.empty()}, {"--ledger", !o.ledger.empty()}, {"--report", !o.report.empty()}, {"--shard", o.shard != plain.shard},
                                       {"--exact", o.exact}, {"--list", o.list}, {"--dry-run", o.dry_run}})
     if (typed) throw Stop(Exit::usage, fmt::format("--resume: {} may not be given, the journal says how the run goes on", option));
   if (text("attest") != ATTEST_VERSION) throw Stop(Exit::usage, fmt::format("--resume: '{}' is a run of attest {}, this is {}", o.resume, text("attest"), ATTEST_VERSION));
@@ -85,6 +87,7 @@ Options continued(const Options& o, const JournalRead& before) {
   all.shard = text("shard");
   all.exact = !text("exact").empty();
   all.baseline = text("baseline");
+  all.ledger = text("ledger");
   all.report = o.resume;
   return all;
 }
@@ -143,6 +146,8 @@ Exit verify_kernel(const Options& typed) {
   }
   if (!typed.resume.empty() && kernel.table().version != before.run["kernel_version"])
     throw Stop(Exit::usage, fmt::format("--resume: '{}' is a run of version {} of this kernel, which is {} now", o.resume, before.run["kernel_version"], kernel.table().version));
+  const Known known(o.ledger, kernel);
+  options.known = known.failures();
   require_selftest();
 
   const std::string word = kernel_words(o.kernel, kernel);
@@ -182,8 +187,10 @@ Exit verify_kernel(const Options& typed) {
       }};
   const auto interrupt = std::make_unique<Interrupt>();
   options.stop = interrupt->flag();
-  const VerifyReport report = verify(kernel, options, listener);
+  VerifyReport report = verify(kernel, options, listener);
   line.clear();
+  Judge judge;
+  const std::string unexpected = options.shard == 0 ? known.settle({kernel, judge, options.contract, options.exact}, report) : "";
   const RunSummary run{kernel, report, options.contract, options.seed, command, options.baseline};
 
   Exit exit = Exit::holds;
@@ -207,10 +214,10 @@ Exit verify_kernel(const Options& typed) {
   }
   std::string verdict = verdict_line(run);
   verdict.pop_back();
-  fmt::print(out, "{}{}{}\n", failures.text, again, painted(verdict, exit == Exit::holds ? Colour::green : exit == Exit::inconclusive ? Colour::yellow : Colour::red, colour));
+  fmt::print(out, "{}{}{}{}\n", failures.text, unexpected, again, painted(verdict, exit == Exit::holds ? Colour::green : exit == Exit::inconclusive ? Colour::yellow : Colour::red, colour));
 
   if (!o.report.empty()) {
-    write_file((std::filesystem::path(folder) / "verify.txt").string(), header + property_table(run) + rest + "\n" + failures.text + again + verdict + "\n");
+    write_file((std::filesystem::path(folder) / "verify.txt").string(), header + property_table(run) + rest + "\n" + failures.text + unexpected + again + verdict + "\n");
     write_report(folder, report_data("verify", exit, {run_data(run, failures.told)}));
   }
   if (o.json == "-")
@@ -232,6 +239,7 @@ Action add_verify(CommandLine command) {
   command.option("--properties", o->properties, "RE", "only those whose name this regular expression is found in");
   command.contract(o->contract);
   command.option("--baseline", o->baseline, "K", "another kernel that runs every case too; how their outputs differ is told, and decides nothing");
+  command.ledger(o->ledger);
   command.option("--report", o->report, "DIR", "folder for the report and the failures (failures go to ./report if left out)");
   command.json(o->json);
   command.option("--shard", o->shard, "I/N", "the part I of N of all cases, I from 1 to N");

@@ -90,6 +90,7 @@ void add(PropertyReport& r, PropertyReport&& other) {
   for (size_t n = 0; n < r.checks.size(); ++n) r.checks[n] += other.checks[n];
   r.errors.add(other.errors);
   for (const auto& [name, n] : other.signatures) r.signatures[name] += n;
+  for (const auto& [name, n] : other.known) r.known[name] += n;
   for (const auto& [name, n] : other.regimes) r.regimes[name] += n;
   for (const auto& [name, looseness] : other.looseness) r.looseness[name].add(looseness);
   for (const auto& [type, difference] : other.differences) r.differences[type].add(difference);
@@ -264,6 +265,7 @@ class Loop {
       }
       if (!result) continue;
       compare(*result, judge, batch.report);
+      excuse(options_.known, *result, batch.report);
       const bool failed = !result->verdict.ok();
       count_case(batch.report, batch.mix, index, std::move(*result), options_.keep_failures, options_.keep_lines);
       if (failed && options_.until_violation) stop_ = true;
@@ -314,6 +316,7 @@ class Loop {
     for (Alone& one : cases) {
       if (!one.result) continue;
       compare(*one.result, judge, all.report);
+      excuse(options_.known, *one.result, all.report);
       const bool failed = !one.result->verdict.ok();
       count_case(all.report, all.mix, one.index, std::move(*one.result), options_.keep_failures, options_.keep_lines);
       if (failed && options_.until_violation) stop_ = true;
@@ -444,6 +447,14 @@ std::vector<std::pair<const Property*, int64_t>> planned_cases(const Kernel& ker
     plan.emplace_back(covered[n], options.seconds ? round_of(*covered[n]) : part);
   }
   return plan;
+}
+
+void excuse(const std::vector<KnownFailure>& known, CaseResult& result, PropertyReport& r) {
+  if (known.empty() || result.verdict.ok()) return;
+  const std::string name = signature(r.name, result);
+  if (std::none_of(known.begin(), known.end(), [&](const KnownFailure& k) { return k.property == r.name && k.signature == name; })) return;
+  result.verdict.disposition = Disposition::known_failure;
+  ++r.known[name];
 }
 
 void count_case(PropertyReport& r, Mix& mix, uint64_t index, CaseResult&& result, int64_t keep, int64_t keep_lines) {

@@ -69,6 +69,7 @@ struct PropertyReport {
   std::array<int64_t, kChecks> checks{};              // violations by the check that failed first
   Distribution errors;
   std::map<std::string, int64_t> signatures;  // violations of each
+  std::map<std::string, int64_t> known;       // failures that are no violations, by signature
   std::vector<Failure> failures;       // the first by index
   std::vector<FailureLine> lines;      // likewise, more of them
 };
@@ -96,6 +97,11 @@ struct VerifyReport {
   bool inconclusive() const;                       // any property is
   std::map<std::string, int64_t> regimes() const;  // over all properties
   std::map<std::string, Looseness> looseness() const;
+};
+
+// A failure that is known: one of this signature is counted apart, and is no violation.
+struct KnownFailure {
+  std::string property, signature;
 };
 
 // Cases [first, last) of one property, those of this shard.
@@ -128,6 +134,7 @@ struct VerifyOptions {
   // `keep_failures` failures of a property, whose problems are wanted.
   std::vector<FinishedBatch> finished = {};
   double seconds_before = 0;          // that the earlier part took
+  std::vector<KnownFailure> known = {};
   const Kernel* baseline = nullptr;   // also runs every case, and its outputs are held to the kernel's (difference.h)
 };
 
@@ -171,6 +178,9 @@ VerifyReport verify(const Kernel& kernel, std::span<const Property> properties, 
 // How many cases of each property `options` ask for, in the order of the properties that the kernel is covered for; where
 // time ends the run, of one round.
 std::vector<std::pair<const Property*, int64_t>> planned_cases(const Kernel& kernel, const VerifyOptions& options);
+
+// Makes a failure that is known one that is no violation, and counts it under its signature.
+void excuse(const std::vector<KnownFailure>& known, CaseResult& result, PropertyReport& report);
 
 // Counts one judged case in its property's report and in the mix; of the failures the first `keep` are kept, and a line of
 // the first `keep_lines`. For

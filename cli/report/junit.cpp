@@ -27,6 +27,12 @@ std::string xml(const std::string& text) {
   return out;
 }
 
+std::string signatures_text(const Data& known) {
+  std::string text;
+  for (const auto& [signature, n] : known.items()) text += fmt::format("{}{} known: {}", text.empty() ? "" : "; ", n.get<int64_t>(), signature);
+  return text;
+}
+
 std::string text_of(const Data& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 }  // namespace
@@ -56,7 +62,7 @@ std::string junit_xml(const Data& report) {
         cases += "\n      <error type=\"inconclusive\" message=\"too few cases of some regime that the property needs\"/>\n    ";
       } else if (status == "not covered" || status == "known") {
         ++suite_skipped;
-        cases += fmt::format("\n      <skipped message=\"{}\"/>\n    ", xml(status == "known" ? "known failure" : "not covered: " + text_of(p["not_covered"])));
+        cases += fmt::format("\n      <skipped message=\"{}\"/>\n    ", xml(status == "known" ? signatures_text(p["known"]) : "not covered: " + text_of(p["not_covered"])));
       }
       cases += "</testcase>\n";
     }

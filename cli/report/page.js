@@ -185,6 +185,7 @@ function drawCharts(properties) {
 
 // ---- tables
 const least = p => { const n = Object.values(p.regimes); return n.length ? d3.min(n) : 0; };
+const knownFailures = p => d3.sum(Object.values(p.known));
 const statusCell = status => make("span", {class: word(status)}, status);
 const propertyColumns = [
   {name: "Kernel", get: ({run}) => kernelName(run)},
@@ -211,7 +212,7 @@ function drawMatrix(properties) {
     {name: "Property", get: name => name, style: () => "name", draw: breaking},
     ...runs.map(run => ({
       name: kernelName(run), get: name => { const p = cell(run, name); return p ? STATUSES.indexOf(p.status) : 9; },
-      draw: name => { const p = cell(run, name); return p ? make("span", {class: word(p.status)}, p.status === "failed" ? `failed ${count(p.violations)}` : p.status) : ""; }})),
+      draw: name => { const p = cell(run, name); return p ? make("span", {class: word(p.status)}, p.status === "failed" ? `failed ${count(p.violations)}` : p.status === "known" ? `known ${count(knownFailures(p))}` : p.status) : ""; }})),
   ], names);
 }
 

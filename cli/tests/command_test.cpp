@@ -519,6 +519,52 @@ TEST_F(Command, too_few_cases_are_inconclusive) {
   EXPECT_NE(ran.out.find("inconclusive"), std::string::npos);
 }
 
+// What a ledger knows is counted apart and is no violation, anything else is; a case of it that passes is one.
+TEST_F(Command, known_failures_of_a_ledger_are_no_violations_and_an_unexpected_pass_is) {
+  const std::string faulty = "--kernel " MUTANTS ":no_rescale ", run = "verify " + faulty + "--properties '^repeat_call$|^matches_reference$' --cases 600 --report out";
+  ASSERT_EQ(attest(run).exit, 1);
+  const json before = json::parse(contents(folder_ / "out/report.json"))["runs"][0];
+  fs::create_directories(folder_ / "ledger");
+  fs::create_directories(folder_ / "findings");
+  const std::string file = before["details"][0]["file"];
+  const std::string name = fs::path(file).filename().string();
+  fs::copy_file(folder_ / file, folder_ / "findings" / name);
+  std::string ledger = "versions\tproperty\tsignature\treason\tsince\n";
+  std::set<std::string> signatures;
+  for (const json& property : before["properties"])
+    for (const auto& [signature, n] : property["signatures"].items()) {
+      signatures.insert(signature);
+      ledger += "..\t" + property["name"].get<std::string>() + "\t" + signature + "\t" + (signatures.size() == 1 ? name : "https://example.org/issues/1") + "\t2025-01-31\n";
+    }
+  ASSERT_FALSE(signatures.empty());
+  std::ofstream(folder_ / "ledger/no_rescale.tsv") << ledger;
+  std::ofstream(folder_ / "ledger/host.tsv") << ledger.substr(0, ledger.find('\n', ledger.find('\n') + 1) + 1);  // the entry with the case
+
+  const Ran known = attest(run + " --ledger ledger");
+  EXPECT_EQ(known.exit, 0) << known.out << known.err;
+  const json after = json::parse(contents(folder_ / "out/report.json"))["runs"][0];
+  EXPECT_EQ(after["violations"], 0);
+  EXPECT_EQ(after["status"]["known"], 1);
+  std::set<std::string> counted;
+  for (const json& property : after["properties"])
+    for (const auto& [signature, n] : property["known"].items()) counted.insert(signature);
+  EXPECT_EQ(counted, signatures);
+  EXPECT_NE(known.out.find("known failures"), std::string::npos) << known.out;
+  EXPECT_NE(contents(folder_ / "out/junit.xml").find("<skipped message=\""), std::string::npos);
+
+  EXPECT_EQ(attest("replay findings " + faulty).exit, 1);
+  const Ran excused = attest("replay findings " + faulty + "--ledger ledger/no_rescale.tsv");
+  EXPECT_EQ(excused.exit, 0) << excused.out;
+  EXPECT_NE(excused.out.find("known failure"), std::string::npos) << excused.out;
+
+  for (const std::string& line : {std::string("replay findings --kernel host --ledger ledger"), std::string("verify --kernel host --properties '^matches_reference$' --cases 600 --ledger ledger")}) {
+    const Ran repaired = attest(line);
+    EXPECT_EQ(repaired.exit, 1) << repaired.out;
+    EXPECT_NE(repaired.out.find("unexpected pass"), std::string::npos) << repaired.out;
+  }
+  expect_refused("verify --kernel host --ledger nothing.tsv", 2, "nothing.tsv");
+}
+
 TEST_F(Command, no_line_of_a_report_is_wider_than_100_columns) {
   const Ran ran = attest("verify --kernel " EXAMPLE " --cases 60");
   std::istringstream lines(ran.out);
