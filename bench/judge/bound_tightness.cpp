@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bench/judge/chart.h"
@@ -325,6 +327,34 @@ std::vector<Alone> alone() {
   return all;
 }
 
+struct Wanted {
+  DType type;
+  int64_t keys;
+  Goal goal;
+  int steps;
+};
+
+// All of them, shared among threads, in the order in which they were asked for.
+std::vector<Found> search_all(const std::vector<Wanted>& wanted, const std::vector<Family>& families, bool& bound_holds) {
+  std::vector<Found> found(wanted.size());
+  std::atomic<size_t> next{0};
+  std::atomic<bool> holds{true};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+    threads.emplace_back([&] {
+      Bench bench;
+      for (size_t n; (n = next++) < wanted.size();) {
+        const Wanted& w = wanted[wanted.size() - 1 - n];  // the longest rows stand last
+        bool within = true;
+        found[wanted.size() - 1 - n] = search(bench, w.type, w.keys, w.goal, families, w.steps, within);
+        if (!within) holds = false;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  bound_holds = bound_holds && holds;
+  return found;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -345,14 +375,17 @@ int main(int count, char** arguments) {
 
   fmt::print("The largest error / bound that a kernel within the strict model reaches, and what the bound there consists of. Host: the host\nkernel on the same input.\n\n"
              "| type | N | largest term | error / bound | host | sums | rounding of P | exponentials | final | arguments, rest | input |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
+  std::vector<Wanted> wanted;
   for (DType type : kAllDTypes)
     for (const Goal& goal : type == DType::f32 ? std::vector<Goal>{kNotFinal} : std::vector<Goal>{kFinal, kRoundedP})
-      for (int64_t keys : kSizes) {
-        const Found f = search(bench, type, keys, goal, families, steps, bound_holds);
-        right = right && f.ratio > kReach;
-        fmt::print("| {} | {} | {} | {:.3f} | {:.3f} | {} | {} |\n", name_of(type), keys, goal.name, f.ratio, f.host, parts_text(f.parts), f.name);
-        std::fflush(stdout);
-      }
+      for (int64_t keys : kSizes) wanted.push_back({type, keys, goal, steps});
+  const std::vector<Found> reached = search_all(wanted, families, bound_holds);
+  for (size_t n = 0; n < wanted.size(); ++n) {
+    const Found& f = reached[n];
+    right = right && f.ratio > kReach;
+    fmt::print("| {} | {} | {} | {:.3f} | {:.3f} | {} | {} |\n", name_of(wanted[n].type), wanted[n].keys, wanted[n].goal.name, f.ratio, f.host, parts_text(f.parts), f.name);
+  }
+  std::fflush(stdout);
 
   fmt::print("\nEach term by itself: a kernel that errs there and nowhere else, on an input where the term is large.\n\n"
              "| term | type | error / bound | input |\n|---|---|---|---|\n");
@@ -369,14 +402,18 @@ int main(int count, char** arguments) {
   if (!right) fmt::print("\nSome search reached less than half of the bound.\n");
 
   if (!svg.empty()) {
+    std::vector<Wanted> all_sizes;
+    for (DType type : kAllDTypes)
+      for (int64_t keys = 2; keys <= 16384; keys *= 2) all_sizes.push_back({type, keys, {"", [](const Parts&) { return true; }}, steps / 4});
+    const std::vector<Found> worst = search_all(all_sizes, families, bound_holds);
     std::vector<Curve> curves;
     for (DType type : kAllDTypes) {
       Curve most{fmt::format("{} worst found", name_of(type)), static_cast<int>(type), false, {}}, usual{fmt::format("{} normal data", name_of(type)), static_cast<int>(type), true, {}};
-      for (int64_t keys = 2; keys <= 16384; keys *= 2) {
-        const Goal any{"", [](const Parts&) { return true; }};
-        most.points.emplace_back(keys, search(bench, type, keys, any, families, steps / 4, bound_holds).ratio);
-        usual.points.emplace_back(keys, bench.usual(type, keys, 1).second);
-      }
+      for (size_t n = 0; n < all_sizes.size(); ++n)
+        if (all_sizes[n].type == type) {
+          most.points.emplace_back(all_sizes[n].keys, worst[n].ratio);
+          usual.points.emplace_back(all_sizes[n].keys, bench.usual(type, all_sizes[n].keys, 1).second);
+        }
       curves.push_back(most);
       curves.push_back(usual);
     }
