@@ -110,6 +110,24 @@ TEST(report_data, the_schema_names_the_field_that_is_wrong) {
   EXPECT_NE(not_a_report("[]"), "");
 }
 
+TEST(report_data, known_failures_have_a_status_of_their_own) {
+  VerifyReport report;
+  report.kernel = "host";
+  PropertyReport& p = report.properties.emplace_back();
+  p.name = "matches_reference";
+  p.cases = 10;
+  p.known["matches_reference/bound"] = 3;
+  p.dispositions[static_cast<size_t>(Disposition::known_failure)] = 3;
+  p.dispositions[static_cast<size_t>(Disposition::passed)] = 7;
+  const Data data = report_data("verify", Exit::holds, {run_data({host(), report, Contract::strict, 1, "attest verify"}, {})});
+  const Data& run = data["runs"][0];
+  EXPECT_EQ(run["status"]["known"], 1);
+  EXPECT_EQ(run["properties"][0]["status"], "known");
+  EXPECT_NE(run["verdict"].get<std::string>().find("3 known failures"), std::string::npos) << run["verdict"];
+  EXPECT_EQ(not_a_report(data.dump()), "");
+  EXPECT_NE(junit_xml(data).find("<skipped message=\"3 known: matches_reference/bound\"/>"), std::string::npos) << junit_xml(data);
+}
+
 TEST(report_data, text_that_is_no_text_does_no_harm) {
   VerifyReport report;
   report.kernel = "</script><script>\xff\x01\x1b[31m ]]> \"'&@STYLE@";
