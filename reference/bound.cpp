@@ -65,13 +65,20 @@ struct Growth {
   }
 };
 
+// How many roundings a term of key j's dot product passes at most. Products of 16-bit inputs are exact in f32, so that n
+// terms pass n - 1 additions; a product of two f32 is rounded as it enters the sum, unless it fits. Zeros cost nothing.
+double roundings_of_dot(const Row& row, size_t j, DType type) {
+  const double terms = row.dot_terms[j], dot = row.dot[j];
+  if (type != DType::f32) return std::max(0.0, terms - 1);
+  return terms == 1 && static_cast<double>(static_cast<float>(dot)) == dot ? 0.0 : terms;
+}
+
 // Error of one score before the exponential, in score units, that it shares with no other key: of the dot
 // product, the softcap and the bias.
 double score_error(const Row& row, const std::vector<double>& dot_sizes, size_t j, const Problem& problem, Growth& sum_growth) {
   const double scale = std::fabs(double{problem.scale});
   const double x = std::fabs(row.x[j]);
-  // Exact products, and additions of zero cost nothing: n terms pass n - 1 additions at most.
-  const double depth = std::max(0.0, row.dot_terms[j] - 1);
+  const double depth = roundings_of_dot(row, j, problem.type);
   double error = depth > 0 ? sum_growth(depth) * dot_sizes[j] * scale : 0.0;
   if (problem.softcap > 0) {
     // x and x / c are rounded; tanh flattens what came in by its slope; the result is rounded.
@@ -189,13 +196,13 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.delta.resize(n);
   Growth sum_growth{addition_unit(numerics)};
   const std::vector<double>& dot_sizes = row.dot_sizes(numerics.aligned_blocks);
-  if (row.dense && !affine) {
-    const double for_each = sum_growth(std::max<double>(0, static_cast<double>(head.d) - 1)) * std::fabs(double{problem.scale});
+  if (row.dense && !affine && head.d > 1) {
+    const double for_each = sum_growth(static_cast<double>(head.d) - (problem.type == DType::f32 ? 0 : 1)) * std::fabs(double{problem.scale});
     for (size_t j = 0; j < n; ++j) out.own[j] = for_each * dot_sizes[j];
   } else {
     for (size_t j = 0; j < n; ++j) out.own[j] = score_error(row, dot_sizes, j, problem, sum_growth);
   }
-  DeltaArguments deltas{out.own.data(), row.ds.data(), row.kappa.data(), row.p.data(), row.size(), exponent_error(0, 0), out.delta.data(), 0, 0, 0, 0};
+  DeltaArguments deltas{out.own.data(), row.ds.data(), row.kappa.data(), row.p.data(), row.size(), exponent_error(0, 0), kVanishes, out.delta.data(), 0, 0, 0, 0};
   hot_loops().deltas(deltas);
   const double own_most = deltas.own_most;
   double delta_most = deltas.delta_most;
@@ -327,6 +334,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.variance.resize(columns);
   out.drift.resize(columns);
   out.common.resize(columns);
+  out.most_noise.resize(columns);
   out.near_binade = false;
   const double blocks = std::ceil(static_cast<double>(n) / 16);
   Growth value_growth{unit};
@@ -393,8 +401,10 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     // Whatever the scores' errors do, O stays among the values, and P's rounding moves it by no more than the values: an
     // error of at most e is sub-Gaussian with e^2.
     const double within = out.range[d] * out.range[d], beyond = 9 * magnitude * magnitude, inverse_l2 = inverse_l * inverse_l;
-    double weights_noise = std::min(out.noise_spread[d] * inverse_l2, p_rel > 0 ? beyond : within);
-    if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, std::min(out.noise_abs[d] * inverse_l2, beyond));
+    const double most_noise = out.most_noise[d] = p_rel > 0 ? beyond : within;
+    double weights_noise = std::min(out.noise_spread[d] * inverse_l2, most_noise);
+    if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, std::min(out.noise_abs[d] * inverse_l2, most_noise));
+    if (!(grow_sum < row.l)) weights_noise = most_noise;  // the weights may be anything
     if (one_weight && p_rel == 0) weights_noise = 0;
     // Sums of O and l. Roundings of a sum are independent unless its terms repeat (ties) or are too small to count;
     // then they all point one way. f32 outputs show every such rounding, so there the worst is taken.
@@ -436,18 +446,41 @@ double near_tie_cell(const Numerics& numerics) {
 
 namespace {
 
+// For each key, how far its score lies below the maximum that its P is relative to: of the row, or of its split's tiles so far.
+std::vector<double> below_reference(const Row& row, const Tiling& tiling) {
+  std::vector<double> below = row.ds;
+  if (tiling.walk == Walk::unknown) return below;
+  const size_t n = below.size();
+  const auto at = [&](size_t visited) { return tiling.walk == Walk::up ? visited : n - 1 - visited; };
+  const auto tile_of = [&](size_t j) { return std::pair(row.key[j] / tiling.split, row.key[j] % tiling.split / tiling.tile); };
+  double maximum = -kInfinity;
+  for (size_t first = 0; first < n;) {
+    const auto tile = tile_of(at(first));
+    if (first > 0 && tile_of(at(first - 1)).first != tile.first) maximum = -kInfinity;
+    size_t end = first;
+    for (; end < n && tile_of(at(end)) == tile; ++end) maximum = std::max(maximum, row.ds[at(end)]);
+    for (size_t k = first; k < end; ++k) below[at(k)] = row.ds[at(k)] - maximum;
+    first = end;
+  }
+  return below;
+}
+
 // (Cells about whole multiples, so that the keys next to the maximum are one; those of weights below 2^-1000 are one, too.)
-int64_t cell_of(const Row& row, size_t j, double cell) { return std::llround(std::max(row.ds[j], -700.0) / cell); }
+int64_t cell_of(double below, double cell) { return std::llround(std::max(below, -700.0) / cell); }
 
 }  // namespace
 
-bool has_near_ties(const Row& row, double cell) {
-  if (!(cell > 0)) return false;
-  const auto n = static_cast<size_t>(row.size());
+bool rounds_alike(const Row& row, const Tiling& tiling) {
+  if (!(tiling.cell > 0)) return false;
+  const std::vector<double> below = below_reference(row, tiling);
   double alone = 0, together = 0;
-  for_each_group(n, [&](size_t j) { return cell_of(row, j, cell); }, [&](std::span<const size_t> members) {
+  for_each_group(below.size(), [&](size_t j) { return cell_of(below[j], tiling.cell); }, [&](std::span<const size_t> members) {
     double sum = 0;
-    for (size_t j : members) sum += row.p[j], alone += row.p[j] * row.p[j];
+    for (size_t j : members) {
+      if (tiling.walk != Walk::unknown && below[j] > kTop) continue;  // P is 1 there, exactly
+      sum += row.p[j];
+      alone += row.p[j] * row.p[j];
+    }
     together += sum * sum;
   });
   return together > 1.25 * alone;
@@ -459,22 +492,27 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling
   tie_groups(row, bound);
   std::vector<double> c(columns * columns, 0.0), w(columns);
   const double inverse_l2 = 1 / (row.l * row.l);
-  // A source: the keys of one score, or of one cell, within one tile, their values summed in w.
+  // A source: the keys of one score, or of one cell, within one tile; or of one cell of a walk, where P is not 1.
+  const std::vector<double> below = below_reference(row, tiling);
   const auto source = [&](size_t j) {
-    const int64_t key = row.key[j], score = tiling.cell > 0 ? cell_of(row, j, tiling.cell) : bound.group[j];
-    return std::tuple(score, key / tiling.split, key % tiling.split / tiling.tile);
+    const int64_t key = row.key[j];
+    if (tiling.walk != Walk::unknown) return below[j] > kTop ? std::tuple(int64_t{1}, key, int64_t{0}) : std::tuple(cell_of(below[j], tiling.cell), int64_t{0}, int64_t{0});
+    return std::tuple(tiling.cell > 0 ? cell_of(row.ds[j], tiling.cell) : bound.group[j], key / tiling.split, key % tiling.split / tiling.tile);
   };
   for_each_group(n, source, [&](std::span<const size_t> members) {
     std::fill(w.begin(), w.end(), 0.0);
     for (size_t j : members) {
       const float* v = head.v_row(row.key[j]);
-      for (size_t d = 0; d < columns; ++d) w[d] += row.column_nonfinite[d] ? 0.0 : v[d] - row.o_hi[d];
+      const double sigma = std::sqrt(bound.sigma2[j] * inverse_l2);
+      for (size_t d = 0; d < columns; ++d) w[d] += row.column_nonfinite[d] ? 0.0 : sigma * (v[d] - row.o_hi[d]);
     }
-    double sigma2 = 0;
-    for (size_t j : members) sigma2 = std::max(sigma2, bound.sigma2[j] * inverse_l2);
     for (size_t x = 0; x < columns; ++x)
-      for (size_t y = 0; y < columns; ++y) c[x * columns + y] += sigma2 * w[x] * w[y];
+      for (size_t y = 0; y < columns; ++y) c[x * columns + y] += w[x] * w[y];
   });
+  // Whatever the weights' errors do, they move no column by more than this.
+  for (size_t d = 0; d < columns; ++d) w[d] = std::sqrt(std::min(1.0, bound.most_noise[d] / std::max(c[d * columns + d], 0x1p-1000)));
+  for (size_t x = 0; x < columns; ++x)
+    for (size_t y = 0; y < columns; ++y) c[x * columns + y] *= w[x] * w[y];
   // l, rescales and the scale move all columns together.
   const auto judged = [&](size_t d) { return row.column_nonfinite[d] == 0; };
   for (size_t a = 0; a < columns; ++a)
@@ -490,7 +528,7 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling
     own[d] = std::max(0.0, bound.variance[d] - c[d * columns + d]);
     trace += c[d * columns + d] + own[d];
     int exponent;
-    fraction.emplace_back(std::fabs(std::frexp(row.o_hi[d], &exponent)), d);
+    fraction.emplace_back(std::fabs(std::frexp(row.o_hi[d] * kBinade, &exponent)), d);  // (as where units are looked up)
   }
   std::sort(fraction.begin(), fraction.end());
   const double close = std::ldexp(1.0, -significand_bits(type) - 3);

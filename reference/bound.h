@@ -20,6 +20,7 @@ struct RowBound {
   std::vector<double> drift;        // [Dv] how far truncating accumulators may pull O toward zero
   std::vector<double> enclosure;    // [Dv] what the double path's errors of p make of O, 0 in the exact path
   std::vector<double> common;       // [Dv] deviation that all columns share, part of the variance
+  std::vector<double> most_noise;   // [Dv] what the weights' errors make of the variance, at most
   bool near_binade = false;         // a half-ulp term hangs on a comparison too close for the double path
 
   // Scratch, per key and per column.
@@ -40,11 +41,14 @@ struct Spectrum {
   double trace = 0;  // tr C
 };
 // How a kernel may walk over the keys: in splits of so many keys each, and in those in tiles of so many. P is rounded
-// relative to the maximum of its own tile, so only equal scores within a tile round alike; with `cell`, those that fall into
-// one cell of that width, too (near_tie_cell).
+// relative to the maximum of the tiles so far, so only equal scores within a tile round alike; with `cell`, those that fall
+// into one cell of that width, too (near_tie_cell). Scores that rise or fall evenly repeat their distances to that maximum
+// from tile to tile, and so their roundings: with a walk up or down the keys, a cell is of these distances, over all tiles.
+enum class Walk : uint8_t { unknown, up, down };
 struct Tiling {
   int64_t split, tile;
   double cell = 0;
+  Walk walk = Walk::unknown;
 };
 Spectrum noise_spectrum(const Row& row, const HeadData& head, DType output, Tiling tiling, RowBound& bound);
 
@@ -52,9 +56,9 @@ Spectrum noise_spectrum(const Row& row, const HeadData& head, DType output, Tili
 // type, so that P mostly rounds alike. 0 where P is not rounded.
 double near_tie_cell(const Numerics& numerics);
 
-// Whether nearly tied keys make much of a row's weights: where the keys of each cell add up before they are squared, the
-// sum of p^2 grows by more than a quarter. Such keys round alike in other rows, too: the rows are not independent.
-bool has_near_ties(const Row& row, double cell);
+// Whether keys that round alike make much of a row's weights: where the keys of each cell add up before they are squared,
+// the sum of p^2 grows by more than a quarter. Such keys round alike in other rows, too: the rows are not independent.
+bool rounds_alike(const Row& row, const Tiling& tiling);
 
 // 1 + 2 sqrt(t sum lambda^2) + 2 t lambda_max with t = ln(1/rate), the rate of rows: the value that a
 // weighted chi-square, or a sum of independent sub-Gaussian errors, exceeds with that rate at most.

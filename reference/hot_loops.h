@@ -52,6 +52,7 @@ struct BoundArguments {
 };
 
 // Keys that are tied round alike: with w = sum v over a group, noise2 += sigma2 (w - count o)^2 and noise_abs += sigma2 w^2.
+// A group whose v - o cancel to 2^-45 of their size counts as 0: it holds all the weight, and what is left is o's rounding.
 // A key j with group[j] = j is the first of its group; next[j] is the one after j, -1 after the last.
 struct TiedArguments {
   const float* v;
@@ -92,7 +93,7 @@ struct SumArguments {
 struct DeltaArguments {
   const double *own, *ds, *kappa, *p;
   int64_t n;
-  double shared;
+  double shared, vanishes;  // a key has no weight where ds + 2 delta lies at `vanishes` or below
   double* delta;
   double own_most, delta_most, gain, p_kappa;  // results; gain: the largest kappa / delta
 };

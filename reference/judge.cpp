@@ -172,9 +172,10 @@ struct Judge::Impl {
         const int64_t least_tile = tile;
         while (still_above_with({split, tile}) && tile < split) tile *= 2;
         if (split < head.nk && out.error2 >= limit) still_above_with({head.nk, head.nk});
-        // Nearly tied keys round alike, too.
-        if (const double cell = near_tie_cell(options.numerics); cell > 0 && out.error2 >= limit)
-          for (tile = least_tile; still_above_with({split, tile, cell}) && tile < split;) tile *= 2;
+        // Nearly tied keys round alike, too, and so do keys at one distance from the maximum of their tiles.
+        if (const double cell = near_tie_cell(options.numerics); cell > 0)
+          for (Walk walk : {Walk::unknown, Walk::up, Walk::down})
+            for (tile = least_tile; out.error2 >= limit && still_above_with({split, tile, cell, walk}) && tile < split;) tile *= 2;
         out.noise = out.error2 / out.variance;
       }
     }
@@ -387,14 +388,17 @@ Verdict Judge::operator()(const Problem& p, const Observation& seen, const Judge
 
   if (options.noise_budget) {
     Pool::Together all = pool.together(options.noise_rate);
-    // Rows with nearly tied keys are not independent of each other; that is looked for only where it decides.
+    // Rows whose keys round alike are not independent of each other; that is looked for only where it decides.
     if (const double cell = near_tie_cell(options.numerics); !(all.noise <= all.threshold) && cell > 0) {
       std::erase_if(pool.members, [&](const Pool::Member& m) {
         me.head.load(p, m.b, s.key_head(m.h));
         me.load_q(p, m.b, m.h, m.i);
         classify(p, options.conventions, me.head, me.q.data(), m.b, m.h, m.i, me.row);
         me.refer(p, options, false);
-        return has_near_ties(me.row, cell);
+        for (Walk walk : {Walk::unknown, Walk::up, Walk::down})
+          for (int64_t tile = 16; tile == 16 || tile < s.nk; tile *= 2)
+            if (rounds_alike(me.row, {s.nk, tile, cell, walk})) return true;
+        return false;
       });
       all = pool.together(options.noise_rate);
     }
