@@ -11,8 +11,13 @@ namespace {
 
 constexpr double kUnit = 0x1p-53;        // relative error of one double operation
 constexpr double kPairUnit = 0x1p-100;   // of one double-double operation, generously
+constexpr double kExpPairUnit = 0x1p-60;  // of exp_pair
 constexpr double kVanishes = -1000;      // e^-1000 is 0 in double and beside any bound
 constexpr double kShows = 0x1p-32;       // a mean error of the weights that is worth double-double scores
+// In f32, where P is not rounded, n keys deviate by n 2^-24 or so, so that less shows: a mean error of the weights of 2^-30 of
+// that, and with few keys the rounding of the sums, too.
+constexpr double kShowsInF32 = 0x1p-54;  // for each key
+constexpr size_t kFewKeys = 512;
 constexpr double kWide = 0x1p-10;        // beyond this the enclosure's first order does not hold
 
 // An unevaluated sum of two doubles, the second within half a unit of the first.
@@ -28,52 +33,42 @@ Pair plus(Pair a, double b) {
   const Pair s = two_sum(a.hi, b);
   return two_sum(s.hi, s.lo + a.lo);
 }
+Pair operator/(Pair a, Pair b) {
+  const double quotient = a.hi / b.hi;
+  return two_sum(quotient, (std::fma(-quotient, b.hi, a.hi) + (a.lo - quotient * b.lo)) / b.hi);
+}
 Pair times(Pair a, double b) {
   const double product = a.hi * b;
   return two_sum(product, std::fma(a.hi, b, -product) + a.lo * b);
 }
 
-// The score before the bias in double-double, and its absolute error.
+Pair exp_pair(Pair x) {  // x.hi <= 0; below -700 its lower digits are 0
+  double p, low;
+  hot_loops().exps(&x.hi, 1, &p);
+  hot_loops().exp_lows({&x.hi, &x.lo, &p, 1, &low});
+  return {p, low};
+}
+
+// A score before its bias in double-double, and its absolute error.
 struct PairScore {
-  Pair x, s;
+  Pair s;
   double error;
 };
 
-// q.k: products of floats are exact, the sum is compensated.
-// Source: T. Ogita, S. Rump, S. Oishi, "Accurate sum and dot product", SIAM J. Sci. Comput. 26 (2005), algorithm 4.4:
-// error u |sum| + (n u)^2 sum |.| for the rounded sum; kept as a pair, the second term and u^2 |sum| remain.
-Pair dot_pair(const double* q, const float* k, int64_t d) {
-  double sum = 0, rest = 0;
-  for (int64_t c = 0; c < d; ++c) {
-    const Pair next = two_sum(sum, q[c] * static_cast<double>(k[c]));
-    sum = next.hi;
-    rest += next.lo;
+// cap tanh(x / cap) of an x that is off by `error` at most.
+PairScore softcap(Pair x, double error, double cap) {
+  error += kPairUnit * std::fabs(x.hi);
+  const Pair t = x / Pair{cap, 0};
+  const double size = std::fabs(t.hi);
+  if (size < 0x1p-3) {  // x - cap (t - tanh t): a small correction, by its series; the next term is below 2^-56 of the first
+    const double t2 = t.hi * t.hi;
+    const double series = 1.0 / 3 - t2 * (2.0 / 15 - t2 * (17.0 / 315 - t2 * (62.0 / 2835 - t2 * (1382.0 / 155925 - t2 * (21844.0 / 6081075 - t2 * (929569.0 / 638512875 - t2 * (6404582.0 / 10854718875)))))));
+    const double correction = cap * (t.hi * t2) * series;
+    return {plus(x, -correction), error + 16 * kUnit * std::fabs(correction) + kPairUnit * std::fabs(x.hi)};
   }
-  return two_sum(sum, rest);
-}
-
-PairScore pair_score(const Problem& problem, const double* q, const float* k, int64_t d, double dot_abs) {
-  const double scale = problem.scale, cap = problem.softcap;
-  PairScore out;
-  out.x = times(dot_pair(q, k, d), scale);
-  const double terms = static_cast<double>(d) * kUnit;
-  out.error = terms * terms * dot_abs * std::fabs(scale) + kPairUnit * std::fabs(out.x.hi);
-  out.s = out.x;
-  if (cap > 0) {
-    // cap tanh t = x - cap (t - tanh t), or +-(cap - 2 cap / (e^2t + 1)): a small correction of an exact part.
-    const double t = out.x.hi / cap, size = std::fabs(t);
-    if (size < 0x1p-6) {
-      const double t2 = t * t;  // tanh t = t - t^3/3 + 2 t^5/15 - 17 t^7/315 + ...; the next term is below 2^-52 of the first
-      const double correction = cap * (t * t2) * (1.0 / 3 - t2 * (2.0 / 15 - t2 * (17.0 / 315 - t2 * (62.0 / 2835))));
-      out.s = plus(out.x, -correction);
-      out.error += 16 * kUnit * std::fabs(correction) + kPairUnit * std::fabs(out.x.hi);
-    } else {
-      const double rest = size > 350 ? 0.0 : 2 * cap / (std::exp(2 * size) + 1);
-      out.s = two_sum(std::copysign(cap, t), std::copysign(rest, -t));
-      out.error = (out.error + 4 * kUnit * std::fabs(out.x.hi)) * tanh_slope(size - 4 * kUnit * size) + (8 + 4 * size) * kUnit * rest + kPairUnit * cap;
-    }
-  }
-  return out;
+  const double sign = std::copysign(1.0, t.hi);  // tanh t = (1 - e) / (1 + e), e = e^(-2 |t|)
+  const Pair e = exp_pair({-2 * size, -2 * sign * t.lo});
+  return {times(plus(e, -1) / plus(e, 1), -sign * cap), error * tanh_slope(size - 4 * kUnit * size) + (2 * kExpPairUnit * e.hi + kPairUnit) * cap};
 }
 
 // Forgets the errors of keys that have no weight whatever their errors are, `at_maximum` that of the maximum. If one key
@@ -113,47 +108,66 @@ double subtract_maximum(Row& row, bool pairs) {
   return shift.kappa_at_maximum;
 }
 
-// The same with every score in double-double. Bias and the rest are subtracted apart: a bias may be 2^127 larger.
-// Returns the error of the maximum.
+// The same with every score, ds and sink_ds in double-double.
 double subtract_maximum_in_pairs(const Problem& problem, const HeadData& head, const double* q, Row& row) {
   const size_t n = row.key.size();
-  const auto vanished = [&](size_t j) { return row.p[j] == 0 && row.kappa[j] == 0; };
-  row.pair_hi.resize(n);
-  row.pair_lo.resize(n);
-  Pair most{-INFINITY, 0}, reference{0, 0};  // the maximum, and its part without the bias
-  double bias = 0, at_maximum = 0;
-  if (row.has_sink) {
-    most = {row.sink, 0};
-    bias = row.sink;
-  }
-  for (size_t j = 0; j < n; ++j) {
-    if (vanished(j)) continue;
-    const PairScore score = pair_score(problem, q, head.k_row(row.key[j]), head.d, row.dot_abs[j]);
-    const bool exact = row.dot_terms[j] <= 1 && problem.softcap == 0;
-    row.x[j] = score.x.hi;
-    row.pair_hi[j] = score.s.hi;
-    row.pair_lo[j] = score.s.lo;
-    row.kappa[j] = exact ? 0.0 : score.error + kPairUnit * std::fabs(score.s.hi);
-    const Pair s = plus(score.s, row.bias[j]);
+  for (auto* values : {&row.pair_hi, &row.pair_lo, &row.ds_low}) values->resize(n);
+  hot_loops().dot_pairs({q, head.k.data(), row.key.data(), row.size(), head.d, row.dot_abs.data(), row.pair_hi.data(), row.pair_lo.data()});
+  hot_loops().score_pairs({row.pair_hi.data(), row.pair_lo.data(), row.dot_abs.data(), row.dot_terms.data(), row.bias.data(), row.size(), head.d,
+                           double{problem.scale}, row.kappa.data(), row.s.data(), row.s_low.data()});
+  std::copy(row.pair_hi.begin(), row.pair_hi.end(), row.x.begin());
+  for (size_t j = 0; j < n && problem.softcap > 0; ++j) {
+    const PairScore capped = softcap({row.pair_hi[j], row.pair_lo[j]}, row.kappa[j], problem.softcap);
+    row.pair_hi[j] = capped.s.hi;
+    row.pair_lo[j] = capped.s.lo;
+    row.kappa[j] = capped.error + kPairUnit * std::fabs(capped.s.hi);
+    const Pair s = plus(capped.s, row.bias[j]);
     row.s[j] = s.hi;
     row.s_low[j] = s.lo;
-    if (s.hi > most.hi || (s.hi == most.hi && s.lo > most.lo)) {
-      most = s;
-      reference = score.s;
-      bias = row.bias[j];
-      at_maximum = row.kappa[j];
-    }
   }
-  row.m = most.hi;
-  const auto minus_maximum = [&](Pair s, double b) {
-    const Pair scores = two_sum(s.hi, -reference.hi), biases = two_sum(b, -bias), sum = two_sum(scores.hi, biases.hi);
-    return sum.hi + (sum.lo + (scores.lo + biases.lo) + (s.lo - reference.lo));
-  };
+  row.m = hot_loops().maximum(row.s.data(), row.size());
+  size_t top = n;
   for (size_t j = 0; j < n; ++j)
-    if (!vanished(j)) row.ds[j] = minus_maximum({row.pair_hi[j], row.pair_lo[j]}, row.bias[j]);
-  row.sink_ds = row.has_sink ? minus_maximum({0, 0}, row.sink) : 0.0;
+    if (row.s[j] == row.m && (top == n || row.s_low[j] > row.s_low[top])) top = j;
+  const bool sink = row.has_sink && (row.sink > row.m || (row.sink == row.m && row.s_low[top] <= 0));
+  if (sink) row.m = row.sink;
+  const Pair most = sink ? Pair{} : Pair{row.pair_hi[top], row.pair_lo[top]};  // without its bias
+  const double bias = sink ? row.sink : row.bias[top], at_maximum = sink ? 0 : row.kappa[top];
+  const auto subtract = [&](const double* hi, const double* lo, const double* biases, int64_t count, double* ds, double* ds_low) {
+    hot_loops().shift_pairs({hi, lo, biases, count, most.hi, most.lo, bias, ds, ds_low});
+  };
+  subtract(row.pair_hi.data(), row.pair_lo.data(), row.bias.data(), row.size(), row.ds.data(), row.ds_low.data());
+  const double none = 0;
+  row.sink_ds = row.sink_ds_low = 0;
+  if (row.has_sink) subtract(&none, &none, &row.sink, 1, &row.sink_ds, &row.sink_ds_low);
   forget_vanishing(row, at_maximum);
   return at_maximum;
+}
+
+// O = o_hi + o_lo with the lower digits of the weights, of their sum and of the sums over the values. ds + ds_low stands.
+// Every step stays within what o_sum_error allows for plain sums; from exact scores, weights lose 2^-60, sums n 2^-79.
+void keep_more_digits(const HeadData& head, Row& row) {
+  const size_t n = row.key.size();
+  row.p_low.resize(n);
+  hot_loops().exp_lows({row.ds.data(), row.ds_low.data(), row.p.data(), row.size(), row.p_low.data()});
+  Pair l{};
+  if (row.has_sink) {
+    l = exp_pair({row.sink_ds, row.sink_ds_low});
+  }
+  for (size_t j = 0; j < n; ++j) {
+    const Pair next = two_sum(l.hi, row.p[j]);
+    l = {next.hi, l.lo + (next.lo + row.p_low[j])};
+  }
+  hot_loops().weighted_pairs({head.v.data(), row.key.data(), row.p.data(), row.p_low.data(), row.size(), head.dv, row.o_abs.data(), row.o_hi.data(), row.o_lo.data()});
+  for (size_t d = 0; d < row.o_hi.size(); ++d) {
+    if (row.column_nonfinite[d]) {
+      row.o_hi[d] = row.o_lo[d] = 0;
+      continue;
+    }
+    const Pair o = two_sum(row.o_hi[d], row.o_lo[d]) / l;
+    row.o_hi[d] = o.hi;
+    row.o_lo[d] = o.lo;
+  }
 }
 
 }  // namespace
@@ -202,7 +216,8 @@ void enclose_row(const Problem& problem, const HeadData& head, const double* q, 
   };
   double m_error = subtract_maximum(row, affine);
   sums();
-  if (entropy > kShows * row.l || widest > kWide) {
+  const bool digits = problem.type == DType::f32 && (n < kFewKeys || entropy > kShowsInF32 * static_cast<double>(n) * row.l);
+  if (digits || entropy > kShows * row.l || widest > kWide) {
     m_error = subtract_maximum_in_pairs(problem, head, q, row);
     sums();
   }
@@ -232,6 +247,7 @@ void enclose_row(const Problem& problem, const HeadData& head, const double* q, 
     // n roundings of the sum, n of l, a product and a quotient; and what subnormal p may lose, 2^-1022 |v| a key.
     row.o_sum_error[d] = alone ? 0.0 : 2 * growth * row.o_abs[d] / row.l + static_cast<double>(n) * 0x1p-890;
   }
+  if (digits) keep_more_digits(head, row);
 }
 
 }  // namespace attest

@@ -19,6 +19,16 @@ struct DotArguments {
   double *value, *abs, *terms;
 };
 
+// high[j] + low[j] = q.k within 8 (d 2^-53)^2 abs[j], for `abs` from `dots`.
+struct DotPairArguments {
+  const double* q;
+  const float* k;
+  const int64_t* key;
+  int64_t n, d;
+  const double* abs;
+  double *high, *low;
+};
+
 // o[d] = sum p_j v_jd, abs[d] = sum p_j |v_jd|.
 struct ValueArguments {
   const float* v;
@@ -26,6 +36,24 @@ struct ValueArguments {
   const double* p;
   int64_t n, dv;
   double *o, *abs;
+};
+
+// high[d] + low[d] = sum (p_j + p_low_j) v_jd within n 2^-79 abs[d], for `abs` from `weighted_sums`, |p_low_j| <= 2^-50 p_j
+// and n below 2^20.
+struct ValuePairArguments {
+  const float* v;
+  const int64_t* key;
+  const double *p, *p_low;
+  int64_t n, dv;
+  const double* abs;
+  double *high, *low;
+};
+
+// p_low[j] = e^(ds + ds_low) - p[j] within 2^-60 p[j], for p from exps(ds) and |ds_low| <= 2^-40; 0 where ds is below -700.
+struct ExpLowArguments {
+  const double *ds, *ds_low, *p;
+  int64_t n;
+  double* p_low;
 };
 
 // The bound's sums over the keys, per column.
@@ -81,6 +109,24 @@ struct ShiftArguments {
   double least_ds, kappa_at_maximum;  // results: the smallest ds, the largest kappa where s = m
 };
 
+// The same in double-double. In: high + low = q.k, from dot_pairs of d products. Out: high + low = x = scale q.k, where nothing is
+// lost with one product; kappa its error; s + s_low = x + bias.
+struct ScorePairArguments {
+  double *high, *low;
+  const double *dot_abs, *dot_terms, *bias;
+  int64_t n, d;
+  double scale;
+  double *kappa, *s, *s_low;
+};
+
+// ds + ds_low = (high + low + bias) - (top + top_low + top_bias), each difference by itself: a bias may be 2^127 larger than the rest.
+struct ShiftPairArguments {
+  const double *high, *low, *bias;
+  int64_t n;
+  double top, top_low, top_bias;
+  double *ds, *ds_low;
+};
+
 // kappa += the error of exp where it acts; l = sum p, entropy = sum p kappa.
 struct SumArguments {
   const double *ds, *p;
@@ -122,14 +168,19 @@ struct HotLoops {
   // The smallest and the largest value of each column, of n rows and of those that stand there before. NaN counts as nothing.
   void (*extremes)(const float* x, int64_t n, int64_t columns, float* low, float* high);
   double (*dots)(const DotArguments&);  // returns sum abs[j]: finite, and above each of them, if all are finite
+  void (*dot_pairs)(const DotPairArguments&);
   void (*exps)(const double* x, int64_t n, double* y);  // e^x within two units in the last place; a subnormal one may be 0
+  void (*exp_lows)(const ExpLowArguments&);
   void (*scores)(const ScoreArguments&);
   double (*maximum)(const double* x, int64_t n);  // -inf of none
   void (*shift)(ShiftArguments&);
+  void (*score_pairs)(const ScorePairArguments&);
+  void (*shift_pairs)(const ShiftPairArguments&);
   void (*sums)(SumArguments&);
   void (*deltas)(DeltaArguments&);
   void (*weights)(WeightArguments&);
   void (*weighted_sums)(const ValueArguments&);
+  void (*weighted_pairs)(const ValuePairArguments&);
   void (*bound_sums)(const BoundArguments&);
   void (*tied_sums)(const TiedArguments&);
 };

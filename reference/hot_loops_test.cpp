@@ -37,6 +37,8 @@ class HotLoopsTest : public testing::TestWithParam<int> {
     for (float& v : x) v = static_cast<float>(normal());
     return x;
   }
+  // Of all sizes, and every fifth 0.
+  float wild() { return engine() % 5 == 0 ? 0 : static_cast<float>(std::ldexp(normal(), static_cast<int>(engine() % 90) - 60)); }
   // Every other key of 2 n.
   static std::vector<int64_t> keys(int64_t n) {
     std::vector<int64_t> key(static_cast<size_t>(n));
@@ -99,6 +101,35 @@ TEST_P(HotLoopsTest, DotsOfWhatIsNotFiniteAreNotFinite) {
   }
 }
 
+// Products of all sizes, and products that cancel but for the last.
+TEST_P(HotLoopsTest, DotPairsKeepTwiceTheDigits) {
+  for (int64_t d : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 64, 70, 256})
+    for (int64_t n : {0, 1, 3, 4, 5, 9})
+      for (bool cancels : {false, true}) {
+        std::vector<double> q(static_cast<size_t>(d));
+        std::vector<float> k(static_cast<size_t>(2 * n * d));
+        for (double& x : q) x = static_cast<double>(wild());
+        for (float& x : k) x = wild();
+        for (int64_t c = 0; cancels && c + 1 < d; c += 2) {
+          const auto at = static_cast<size_t>(c);
+          q[at + 1] = -q[at];
+          for (size_t j = 0; j < k.size(); j += static_cast<size_t>(d)) k[j + at + 1] = c + 3 < d ? k[j + at] : std::nextafterf(k[j + at], 1);
+        }
+        const auto size = static_cast<size_t>(n);
+        const std::vector<int64_t> key = keys(n);
+        std::vector<double> value(size), abs(size), terms(size), high(size), low(size);
+        loops().dots({q.data(), k.data(), key.data(), n, d, false, value.data(), abs.data(), terms.data()});
+        loops().dot_pairs({q.data(), k.data(), key.data(), n, d, abs.data(), high.data(), low.data()});
+        for (size_t j = 0; j < size; ++j) {
+          Dec50 exact = 0;
+          for (int64_t c = 0; c < d; ++c) exact += Dec50(q[static_cast<size_t>(c)]) * Dec50(k[static_cast<size_t>(key[j] * d + c)]);
+          const double off = static_cast<double>(Dec50(Dec50(high[j]) + Dec50(low[j]) - exact)), roundings = static_cast<double>(d) * kUnit;
+          EXPECT_LE(std::fabs(off), 8 * roundings * roundings * abs[j]) << "D " << d << ", key " << j;
+          EXPECT_LE(std::fabs(low[j]), 8 * roundings * abs[j]);
+        }
+      }
+}
+
 TEST_P(HotLoopsTest, ExpsAreWithinTwoUnits) {
   std::vector<double> x = {0, -0x1p-60, -1e-9, -1, -700, -745, -746, -1e300, 0x1p-40};
   for (int n = 0; n < 5000; ++n) x.push_back(-std::ldexp(std::fabs(normal()), n % 12 - 3));
@@ -110,6 +141,93 @@ TEST_P(HotLoopsTest, ExpsAreWithinTwoUnits) {
       EXPECT_LE(std::fabs(static_cast<long double>(y[j]) - exact), exact < 0x1p-1021L ? exact : 4 * kUnit * exact) << x[j];
     }
   }
+}
+
+// Near the ends of the argument's steps, and where e^x is subnormal, 0, or the argument beyond any integer.
+TEST_P(HotLoopsTest, ExpLowsAreWhatTheExponentialsLack) {
+  std::vector<double> x = {0, -0.0, -1e-300, -0x1p-60, -1, -699.9, -700, std::nextafter(-700.0, -701.0), -709, -720, -745, -746, -1e5, -1e15, -1e300, -kInf};
+  for (int n = 0; n < 5000; ++n) x.push_back(-std::ldexp(std::fabs(normal()), n % 20 - 12));
+  for (int step = 0; step < 8000; step += 7) x.push_back(-(step + 0.5) * std::log(2.0) / 8);
+  for (size_t n : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{7}, size_t{8}, size_t{9}, size_t{17}, x.size()}) {
+    std::vector<double> x_low(n), p(n), low(n);
+    for (double& d : x_low) d = normal();
+    for (size_t j = 0; j < n; ++j) x_low[j] *= std::isinf(x[j]) ? 1 : j % 5 == 0 ? 0x1p-44 : x[j] * 0x1p-55;
+    loops().exps(x.data(), static_cast<int64_t>(n), p.data());
+    loops().exp_lows({x.data(), x_low.data(), p.data(), static_cast<int64_t>(n), low.data()});
+    for (size_t j = 0; j < n; ++j) {
+      if (x[j] < -700) {
+        EXPECT_EQ(low[j], 0) << x[j];
+        continue;
+      }
+      const Dec50 exact = exp(Dec50(x[j]) + Dec50(x_low[j]));
+      EXPECT_LE(std::fabs(static_cast<double>(Dec50((Dec50(p[j]) + Dec50(low[j]) - exact) / exact))), 0x1p-60) << x[j] << " + " << x_low[j];
+    }
+  }
+}
+
+TEST_P(HotLoopsTest, ScorePairsAndTheirShiftKeepTwiceTheDigits) {
+  for (int64_t n = 0; n <= 17; ++n)
+    for (double scale : {1.0, -0.75, 0x1.555556p-4, 0.0}) {
+      const auto size = static_cast<size_t>(n);
+      const int64_t d = 8;
+      std::vector<double> high(size), low(size), abs(size), terms(size, 8), bias(size), kappa(size), s(size), s_low(size), ds(size), ds_low(size);
+      for (size_t j = 0; j < size; ++j) {
+        high[j] = static_cast<double>(wild());
+        low[j] = std::ldexp(high[j] * normal(), -54);
+        abs[j] = 2 * std::fabs(high[j]);
+        bias[j] = j % 3 == 0 ? std::ldexp(normal(), 126) : j % 3 == 1 ? static_cast<double>(wild()) : 0;
+        if (j % 4 == 0) terms[j] = 1, low[j] = 0;
+      }
+      std::vector<Dec50> exact(size);
+      for (size_t j = 0; j < size; ++j) exact[j] = (Dec50(high[j]) + Dec50(low[j])) * Dec50(scale);
+      loops().score_pairs({high.data(), low.data(), abs.data(), terms.data(), bias.data(), n, d, scale, kappa.data(), s.data(), s_low.data()});
+      for (size_t j = 0; j < size; ++j) {
+        const auto off = [&](double a, double b, const Dec50& from) { return std::fabs(static_cast<double>(Dec50(Dec50(a) + Dec50(b) - from))); };
+        const Dec50 with_bias = exact[j] + Dec50(bias[j]);
+        EXPECT_LE(off(high[j], low[j], exact[j]), kappa[j] + 1e-48 * std::fabs(high[j]));  // (the decimals themselves)
+        EXPECT_LE(kappa[j], terms[j] > 1 ? 0x1p-93 * std::fabs(scale) * abs[j] : 0);
+        EXPECT_LE(off(s[j], s_low[j], with_bias), 0x1p-104 * std::fabs(s[j]) + kappa[j] + 0x1p-105 * std::fabs(scale) * abs[j]);
+      }
+      for (size_t top = 0; top < size; ++top) {
+        loops().shift_pairs({high.data(), low.data(), bias.data(), n, high[top], low[top], bias[top], ds.data(), ds_low.data()});
+        for (size_t j = 0; j < size; ++j) {
+          const Dec50 scores = Dec50(high[j]) + Dec50(low[j]) - Dec50(high[top]) - Dec50(low[top]), biases = Dec50(bias[j]) - Dec50(bias[top]);
+          const double sizes = std::fabs(high[j]) + std::fabs(high[top]) + std::fabs(static_cast<double>(biases));
+          EXPECT_LE(std::fabs(static_cast<double>(Dec50(Dec50(ds[j]) + Dec50(ds_low[j]) - scores - biases))), 0x1p-103 * sizes);
+          if (j == top) {
+            EXPECT_EQ(ds[j], 0);
+            EXPECT_EQ(ds_low[j], 0);
+          }
+        }
+      }
+    }
+}
+
+// Values of all sizes; weights down to where products are subnormal; a column that is not finite harms no other.
+TEST_P(HotLoopsTest, WeightedPairsKeepTheWeightsLowerDigits) {
+  for (int64_t dv : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 64, 65})
+    for (int64_t n : {0, 1, 2, 17, 150})
+      for (bool nonfinite : {false, true}) {
+        const auto size = static_cast<size_t>(n), columns = static_cast<size_t>(dv);
+        std::vector<float> v(static_cast<size_t>(2 * n * dv));
+        for (float& x : v) x = wild();
+        if (nonfinite && !v.empty()) v[0] = NAN;
+        const std::vector<int64_t> key = keys(n);
+        std::vector<double> p(size), p_low(size), o(columns), abs(columns), high(columns), low(columns);
+        for (size_t j = 0; j < size; ++j) {
+          p[j] = std::exp(-std::ldexp(std::fabs(normal()), j % 4 == 0 ? 8 : 0));
+          if (j % 7 == 6) p[j] = 0x1p-1050;
+          p_low[j] = p[j] * normal() * 0x1p-54;
+        }
+        loops().weighted_sums({v.data(), key.data(), p.data(), n, dv, o.data(), abs.data()});
+        loops().weighted_pairs({v.data(), key.data(), p.data(), p_low.data(), n, dv, abs.data(), high.data(), low.data()});
+        for (size_t d = nonfinite ? 1 : 0; d < columns; ++d) {
+          Dec50 exact = 0;
+          for (size_t j = 0; j < size; ++j) exact += (Dec50(p[j]) + Dec50(p_low[j])) * Dec50(v[static_cast<size_t>(key[j] * dv) + d]);
+          const double off = static_cast<double>(Dec50(Dec50(high[d]) + Dec50(low[d]) - exact));
+          EXPECT_LE(std::fabs(off), static_cast<double>(n) * (0x1p-79 * abs[d] + 0x1p-1020)) << "Dv " << dv << ", N " << n << ", column " << d;
+        }
+      }
 }
 
 TEST_P(HotLoopsTest, TiedSumsAddBeforeTheySquare) {

@@ -9,6 +9,8 @@
 #include <limits>
 #include <random>
 
+#include "reference/bound.h"
+#include "reference/enclosure.h"
 #include "reference/exact.h"
 
 using namespace attest;
@@ -338,6 +340,36 @@ TEST(Judge, KeptExactRowsChangeNothing) {
       EXPECT_EQ(a.worst_ratio, b.worst_ratio);
       EXPECT_EQ(a.worst_budget, b.worst_budget);
     }
+  }
+}
+
+// The double path stays within the error that it states, and knows O of f32 rows to more digits than a double has.
+TEST(Judge, TheDoublePathKnowsOAsWellAsItSays) {
+  Random r(83);
+  for (int round = 0; round < 3000; ++round) {
+    const Problem p = random_problem(r, kAllDTypes[round % 3]);
+    const int64_t b = r.between(0, p.shape.b - 1), h = r.between(0, p.shape.hq - 1), i = r.between(0, p.shape.nq - 1);
+    HeadData head;
+    head.load(p, b, p.shape.key_head(h));
+    std::vector<double> q;
+    for (int64_t d = 0; d < p.shape.d; ++d) q.push_back(p.q.get(b, h, i, d));
+    Row row, exact_doubles;
+    classify(p, {}, head, q.data(), b, h, i, row);
+    if (row.kind != RowKind::normal) continue;
+    exact_doubles = row;
+    ExactRow<Dec50> exact;
+    exact_row(p, head, q.data(), exact_doubles, exact);
+    enclose_row(p, head, q.data(), row);
+    RowBound bound;
+    bound_row(row, head, p, strict(p.type), bound);
+    for (size_t d = 0; d < exact.o.size(); ++d) {
+      const double off = std::fabs(static_cast<double>(Dec50(Dec50(row.o_hi[d]) + Dec50(row.o_lo[d]) - exact.o[d])));
+      EXPECT_LE(off, row.o_sum_error[d] + bound.enclosure[d]) << "round " << round << ", column " << d;
+      if (p.type == DType::f32) {
+        EXPECT_LE(off, 0x1p-58 * row.o_abs[d] / row.l) << "round " << round << ", column " << d;
+      }
+    }
+    EXPECT_LE(std::fabs(static_cast<double>(Dec50(Dec50(row.lse) - exact.lse))), row.lse_error) << "round " << round;
   }
 }
 

@@ -58,7 +58,7 @@ struct Row {
 
   double m = 0;                // maximum of the scores and the sink
   bool has_sink = false;       // a finite sink
-  double sink = 0, sink_ds = 0, sink_p = 0;
+  double sink = 0, sink_ds = 0, sink_p = 0, sink_ds_low = 0;
   double l = 0;                // sum of p, the sink included
   double lse = 0;
 
@@ -74,7 +74,8 @@ struct Row {
   std::vector<double> kappa;             // per visible key
   double sink_kappa = 0;
   double lse_error = 0;                  // |lse - exact|, absolute
-  std::vector<double> pair_hi, pair_lo;  // scratch: scores without bias in double-double
+  std::vector<double> pair_hi, pair_lo;  // scratch: dot products, then scores without bias, in double-double
+  std::vector<double> ds_low, p_low;     // scratch: what ds and p lack where the enclosure keeps more digits
   std::vector<double> o_sum_error;       // rounding of the sums over keys, absolute
 
   int64_t size() const { return static_cast<int64_t>(key.size()); }

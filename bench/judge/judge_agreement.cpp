@@ -27,8 +27,7 @@ using namespace attest;
 
 namespace {
 
-constexpr double kSame = 1e-9;       // of an error / bound, or of 1 where that is larger
-constexpr double kSameNoise = 1e-8;  // of R: its f32 deviations are 2^-25 of O, which a double knows to 2^-53
+constexpr double kSame = 1e-9;  // of an error / bound and of R, or of 1 where that is larger
 
 struct Share {
   int64_t rows = 0, exact = 0;
@@ -118,7 +117,7 @@ class Comparer {
       const Details::Noise &x = fast_.rows[n], &y = slow_.rows[n];
       double& most = tally_.noise_difference[static_cast<int>(p.type)];
       most = std::max(most, difference(x.r, y.r));
-      if ((x.r > x.threshold) != (y.r > y.threshold) || difference(x.r, y.r) > kSameNoise)
+      if ((x.r > x.threshold) != (y.r > y.threshold) || difference(x.r, y.r) > kSame)
         tally_.complain(fmt::format("{}: row [{},{},{}] has R {:.17g} of {:.17g} and {:.17g} of {:.17g}", where, x.b, x.h, x.row, x.r, x.threshold, y.r, y.threshold));
     }
     return a.rows_exact;
