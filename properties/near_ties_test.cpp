@@ -28,6 +28,26 @@ TEST(NearTies, OfARowRoundAlike) {
   }
 }
 
+// Scores that rise by one step from key to key lie at the same distances below the maximum of every tile, and P rounds alike
+// there: one way, for steps of half a unit of P.
+TEST(NearTies, EvenlyRisingScoresRoundAlike) {
+  const Kernel host = std::get<Kernel>(Kernel::load("host"));
+  Judge judge;
+  const PropertyContext context{host, judge};
+  for (const double step : {0x1p-9, -0x1p-9, 0.0022, -0.003})
+    for (const int64_t tile : {2, 16, 64}) {
+      Problem p = Problem::make({.nk = 400, .d = 1, .dv = 1}, DType::bf16);
+      p.choice.tile_keys = tile;
+      p.bias = Tensor::packed(DType::f32, {1, 1, 1, 400});
+      for (int64_t j = 0; j < 400; ++j) {
+        p.bias->set(0, 0, 0, j, step * static_cast<double>(j));
+        p.v.set(0, 0, j, 0, j % 2 ? 32 : -32);
+      }
+      const Verdict v = run_and_judge(p, context).verdict;
+      EXPECT_TRUE(v.ok()) << step << ", tiles of " << tile << ": " << v.detail;
+    }
+}
+
 // A softcap leaves two scores, nearly, in every row: the rows of this file were once taken for independent (CUDA, host).
 TEST(NearTies, OfManyRowsRoundAlike) {
   const Kernel host = std::get<Kernel>(Kernel::load("host"));

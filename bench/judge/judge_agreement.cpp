@@ -2,7 +2,7 @@
 // every element and every row.
 //
 //   judge_agreement [--rows N] [--long-rows N] [--seed S] [--threads T]
-//   judge_agreement --case SEED        the one case of short rows that a complaint names
+//   judge_agreement --case SEED...     the cases of short rows that complaints name
 //
 // N rows of 1 to 64 keys, D and Dv up to 16, and N long rows of 1024 keys, D = Dv = 64, over all regimes and types, results
 // of the host kernel. Each row is judged as it is, and with planted results: one element at bound x (1 -+ 1e-9) and exactly at the bound,
@@ -176,9 +176,10 @@ class Comparer {
 
 const Recipe kShortRows{.max_keys = 64, .max_width = 16, .work = 5e4};
 
-Tally one_case(uint64_t seed) {
+Tally these_cases(const std::vector<uint64_t>& seeds) {
   Tally t;
-  Comparer(t).one_case(seed, Target::from_table(std::get<Kernel>(Kernel::load("host")).table()), kShortRows);
+  Comparer comparer(t);
+  for (uint64_t seed : seeds) comparer.one_case(seed, Target::from_table(std::get<Kernel>(Kernel::load("host")).table()), kShortRows);
   return t;
 }
 
@@ -234,8 +235,10 @@ int main(int count, char** arguments) {
   for (int n = 1; n + 1 < count; n += 2) {
     const std::string name = arguments[n];
     if (name == "--case") {
-      const Tally t = one_case(std::strtoull(arguments[n + 1], nullptr, 10));
-      print("One case", t);
+      std::vector<uint64_t> seeds;
+      for (int at = n + 1; at < count; ++at) seeds.push_back(std::strtoull(arguments[at], nullptr, 10));
+      const Tally t = these_cases(seeds);
+      print("These cases", t);
       return t.disagreements == 0 ? 0 : 1;
     }
     int64_t* value = name == "--rows" ? &rows : name == "--long-rows" ? &long_rows : name == "--seed" ? &seed : name == "--threads" ? &threads : nullptr;
