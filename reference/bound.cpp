@@ -337,13 +337,14 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.most_noise.resize(columns);
   out.near_binade = false;
   const double blocks = std::ceil(static_cast<double>(n) / 16);
+  const double products = problem.type == DType::f32 && !one_weight ? 1 : 0;  // P v of two f32 is rounded as it enters the sum, unless P is 1
   Growth value_growth{unit};
   for (size_t d = 0; d < columns; ++d) {
     const double o = row.o_hi[d], o_abs = std::fabs(o), v_low = out.low[d], v_high = out.high[d];
     const double far = std::max(v_high - o, o - v_low);
     const double magnitude = std::max(std::fabs(v_low), std::fabs(v_high));
     const double sink_spread = sink_grow * o_abs;
-    const double theta = value_growth(additions(out.nonzero[d], numerics) + rescales);
+    const double theta = value_growth(additions(out.nonzero[d], numerics) + rescales + products);
     const bool one_way = !numerics.aligned_blocks && (v_low >= 0 || v_high <= 0);
     const double absolute = (out.flushed_abs[d] + (out.nonzero[d] + rescales + 1) * kFlush) * inverse_flush;
     // sum w |v| / sum w, where sum p e^delta |v| <= sum p |v| + sum p (e^delta - 1) (|v - O| + |O|).

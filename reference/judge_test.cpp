@@ -302,6 +302,28 @@ TEST(Judge, ASubnormalFactorIsAlignedByItsExponentField) {
   EXPECT_FALSE(verdict(0x1p-126, -0x1p115, -8.5));   // the same product of normal factors
 }
 
+// The product of two f32 does not fit in f32: a kernel that sums them in f32 rounds it. The product of two f16 fits.
+TEST(Judge, ALoneProductOfTwoF32MayBeRounded) {
+  const auto error_over_bound = [](DType type, double q, double k, double score_error) {
+    Shape s;
+    s.nk = 2;
+    s.d = s.dv = 1;
+    Problem p = Problem::make(s, type);
+    p.scale = 1;
+    p.q.set(0, 0, 0, 0, q);
+    p.k.set(0, 0, 0, 0, k);
+    p.k.set(0, 0, 1, 0, k - 0.5);
+    p.v.set(0, 0, 0, 0, 1);
+    const double difference = p.q.get(0, 0, 0, 0) * (p.k.get(0, 0, 0, 0) - p.k.get(0, 0, 1, 0)) + score_error;
+    Observation seen;
+    seen.o = {1 / (1 + std::exp(-difference))};
+    return Judge()(p, seen, {.numerics = strict(type), .noise_budget = false}).worst_ratio;
+  };
+  const double q = 1 + 0x1p-23, k = 1000 + 0x1p-13, rounding = 0x1p-24 * 1000;
+  EXPECT_LE(error_over_bound(DType::f32, q, k, rounding), 1);
+  EXPECT_GT(error_over_bound(DType::f32, 1, k, rounding), 1) << "this product fits";
+}
+
 TEST(Judge, ABoundThatIsNotANumberFails) {
   Shape s;
   s.nk = 2;
