@@ -91,9 +91,10 @@ double score_error(const Row& row, const std::vector<double>& dot_sizes, size_t 
   return error;
 }
 
-// Keys with the same score round alike: their values add up before they are squared. Fills, per key, the first key
-// with its score and bias, and the next one with it, -1 after the last; returns whether any two are tied.
-bool tie_groups(const Row& row, RowBound& out) {
+// Keys whose scores tie. Fills, per key, the first key with its `score` and bias, and the next one with it, -1 after the last;
+// returns whether any two are tied.
+template <class Score>
+bool tie_groups(const Row& row, Score score, RowBound& out) {
   auto &group = out.group, &next = out.next_tied;
   auto &table = out.table, &last = out.last_tied;
   const size_t n = static_cast<size_t>(row.size());
@@ -104,9 +105,10 @@ bool tie_groups(const Row& row, RowBound& out) {
   last.resize(n);
   bool ties = false;
   for (size_t j = 0; j < n; ++j) {
-    const uint64_t bits = std::bit_cast<uint64_t>(row.x[j]) + std::bit_cast<uint64_t>(row.bias[j]) * 0x9E3779B97F4A7C15u;
+    const double own = score(j);
+    const uint64_t bits = std::bit_cast<uint64_t>(own) + std::bit_cast<uint64_t>(row.bias[j]) * 0x9E3779B97F4A7C15u;
     size_t slot = static_cast<size_t>((bits * 0xD6E8FEB86659FD93u) >> 32) & (slots - 1);
-    while (table[slot] >= 0 && !(row.x[static_cast<size_t>(table[slot])] == row.x[j] && row.bias[static_cast<size_t>(table[slot])] == row.bias[j]))
+    while (table[slot] >= 0 && !(score(static_cast<size_t>(table[slot])) == own && row.bias[static_cast<size_t>(table[slot])] == row.bias[j]))
       slot = (slot + 1) & (slots - 1);
     const bool first = table[slot] < 0;
     if (first) table[slot] = static_cast<int32_t>(j);
@@ -167,17 +169,22 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   const double p_abs = p_rel > 0 ? p_subnormal_unit(numerics) : 0.0;
   const double p_normal = std::ldexp(1.0, min_normal_exponent(numerics.p_type));
   const double lag = numerics.max_lag;
-  const bool ties = tie_groups(row, out);
-  const std::vector<int64_t>& group = out.group;
-
   // How many distinct weights there are: one means that every error of a weight is shared by all of them.
   size_t distinct = n;
   bool exact_dots = !row.dense || head.d <= 1 || problem.scale == 0;
   for (size_t j = 0; j < n && exact_dots && problem.scale != 0; ++j) exact_dots = row.dot_terms[j] <= 1;
-  if (ties && exact_dots) {
+  if (exact_dots && tie_groups(row, [&](size_t j) { return row.x[j]; }, out)) {
     distinct = 0;
-    for (size_t j = 0; j < n; ++j) distinct += group[j] == static_cast<int64_t>(j) ? 1 : 0;
+    for (size_t j = 0; j < n; ++j) distinct += out.group[j] == static_cast<int64_t>(j) ? 1 : 0;
   }
+  // Keys with the same score in f32 round alike: their values add up before they are squared.
+  const double cap = problem.softcap;
+  if (cap > 0) {
+    out.scratch.resize(n);
+    for (size_t j = 0; j < n; ++j) out.scratch[j] = static_cast<double>(static_cast<float>(cap * std::tanh(row.x[j] / cap)));
+  }
+  const bool ties = cap > 0 ? tie_groups(row, [&](size_t j) { return out.scratch[j]; }, out)
+                            : tie_groups(row, [&](size_t j) { return static_cast<double>(static_cast<float>(row.x[j])); }, out);
   const size_t weights = distinct + (row.has_sink ? 1 : 0);
   const bool one_weight = weights <= 1;
 
@@ -490,7 +497,6 @@ bool rounds_alike(const Row& row, const Tiling& tiling) {
 Spectrum noise_spectrum(const Row& row, const HeadData& head, DType type, Tiling tiling, RowBound& bound) {
   const auto columns = static_cast<size_t>(head.dv);
   const size_t n = static_cast<size_t>(row.size());
-  tie_groups(row, bound);
   std::vector<double> c(columns * columns, 0.0), w(columns);
   const double inverse_l2 = 1 / (row.l * row.l);
   // A source: the keys of one score, or of one cell, within one tile; or of one cell of a walk, where P is not 1.

@@ -38,7 +38,7 @@ struct ValueArguments {
   double *o, *abs;
 };
 
-// high[d] + low[d] = sum (p_j + p_low_j) v_jd within n 2^-79 abs[d], for `abs` from `weighted_sums`, |p_low_j| <= 2^-50 p_j
+// high[d] + low[d] = sum (p_j + p_low_j) v_jd within n 2^-79 abs[d], for `abs` from `weighted_sums`, |p_low_j| <= 2^-40 p_j
 // and n below 2^20.
 struct ValuePairArguments {
   const float* v;

@@ -217,7 +217,7 @@ TEST_P(HotLoopsTest, WeightedPairsKeepTheWeightsLowerDigits) {
         for (size_t j = 0; j < size; ++j) {
           p[j] = std::exp(-std::ldexp(std::fabs(normal()), j % 4 == 0 ? 8 : 0));
           if (j % 7 == 6) p[j] = 0x1p-1050;
-          p_low[j] = p[j] * normal() * 0x1p-54;
+          p_low[j] = p[j] * normal() * (j % 2 == 0 ? 0x1p-54 : 0x1p-44);
         }
         loops().weighted_sums({v.data(), key.data(), p.data(), n, dv, o.data(), abs.data()});
         loops().weighted_pairs({v.data(), key.data(), p.data(), p_low.data(), n, dv, abs.data(), high.data(), low.data()});

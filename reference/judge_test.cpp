@@ -145,8 +145,8 @@ TEST(Judge, APlainKernelIsRightAndBothPathsAgree) {
     if (round % 8 < 3) {
       const Verdict slow = judge(p, seen, {.numerics = strict(type), .exact = true});
       ASSERT_EQ(slow.buckets, fast.buckets) << round;
-      EXPECT_NEAR(slow.worst_ratio, fast.worst_ratio, 1e-8) << round;
-      EXPECT_NEAR(slow.worst_budget, fast.worst_budget, 1e-8 * (1 + slow.worst_budget)) << round;
+      EXPECT_NEAR(slow.worst_ratio, fast.worst_ratio, 1e-9) << round;
+      EXPECT_NEAR(slow.worst_budget, fast.worst_budget, 1e-9 * (1 + slow.worst_budget)) << round;
       EXPECT_EQ(slow.loose, fast.loose);
     }
   }
