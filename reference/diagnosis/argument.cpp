@@ -183,6 +183,8 @@ std::string unwrapped(const Evidence& evidence, const Diagnosis& d) {
         const std::string value = says->overflow ? "overflows" : std::isinf(says->tolerance) ? "is free" : "= " + number(says->value);
         text += "Then " + element(d.contract_worst) + " " + value + ", and " + number(d.contract_worst.seen) + " was seen; ";
       }
+    } else if (d.pooled) {
+      text += "Then each output is within its tolerance, as seen; LSE of " + format("%ld rows lies %.3g from what the contract gives, in the median, and %.3g", long(d.pooled->rows), d.pooled->from_contract, d.pooled->from_model) + " from this model; ";
     } else {
       text += "Then the outputs stay right and the trace does not; ";
     }

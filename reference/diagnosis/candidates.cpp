@@ -77,6 +77,56 @@ Fault carried_over(const Fault& fault, const Problem& from, const Problem& to) {
   return out;
 }
 
+namespace {
+
+// Does each record lie in the split that the walk says?
+bool agrees(const Walk& walk, int64_t keys, const std::vector<TraceRecord>& trace) {
+  const int64_t size = walk.keys_per_split(keys);
+  return size > 0 && std::all_of(trace.begin(), trace.end(), [&](const TraceRecord& r) { return r.key_begin / size == r.split && (std::min(r.key_end, keys) - 1) / size == r.split; });
+}
+
+}  // namespace
+
+Walk walk_of_trace(const Problem& p, const std::vector<TraceRecord>& trace, const Walk& elsewhere) {
+  Walk own = elsewhere;
+  if (p.choice.tile_keys > 0) own.tile = p.choice.tile_keys;
+  const Walk same_cut = own;
+  own.splits = p.choice.splits;
+  if (p.choice.splits == 0) {
+    own.splits = 1;
+    for (const TraceRecord& r : trace) own.splits = std::max<int64_t>(own.splits, r.split + 1);
+  }
+  for (const Walk& like : {same_cut, own})
+    for (const Cut cut : {like.cut, Cut::keys, Cut::tiles}) {
+      Walk walk = like;
+      walk.cut = cut;
+      if ((p.choice.splits == 0 || walk.splits == p.choice.splits) && agrees(walk, p.shape.nk, trace)) return walk;
+    }
+  return own;
+}
+
+std::vector<Walk> in_splits(const Problem& p, const std::vector<Walk>& walks, const std::vector<int64_t>& boundaries) {
+  std::vector<Walk> list;
+  const auto add = [&](Walk w, int64_t splits, Cut cut) {
+    w.splits = splits;
+    w.cut = cut;
+    if (w.keys_per_split(p.shape.nk) < p.shape.nk && std::find(list.begin(), list.end(), w) == list.end()) list.push_back(w);
+  };
+  for (const Walk& w : walks) {
+    // Splits of a size at which something seems to begin.
+    for (const int64_t boundary : boundaries)
+      for (const Cut cut : {Cut::tiles, Cut::keys}) {
+        Walk as_seen = w;
+        as_seen.cut = cut;
+        as_seen.splits = (p.shape.nk + boundary - 1) / boundary;
+        if (as_seen.keys_per_split(p.shape.nk) == boundary) add(w, as_seen.splits, cut);
+      }
+    for (const int64_t splits : {2, 4})
+      for (const Cut cut : {Cut::tiles, Cut::keys}) add(w, splits, cut);
+  }
+  return list;
+}
+
 std::vector<Walk> possible_walks(const Problem& p, const std::vector<TraceRecord>& trace) {
   Walk told;
   bool order_told = p.choice.order != TileOrder::any, tile_told = p.choice.tile_keys > 0, splits_told = p.choice.splits > 0;
@@ -101,6 +151,7 @@ std::vector<Walk> possible_walks(const Problem& p, const std::vector<TraceRecord
     if (!order_told && rises != falls) told.descending = falls, order_told = true;
     if (!splits_told) told.splits = std::max<int64_t>(1, splits);
     splits_told = true;
+    told = walk_of_trace(p, trace, told);
   }
   std::vector<int64_t> tiles{told.tile}, splits{told.splits};
   if (!tile_told) {
@@ -117,7 +168,7 @@ std::vector<Walk> possible_walks(const Problem& p, const std::vector<TraceRecord
     for (int64_t t : tiles)
       for (const bool descending : {told.descending, !told.descending}) {
         if (descending != told.descending && (order_told || t >= p.shape.nk)) continue;
-        walks.push_back({t, descending, s});
+        walks.push_back({t, descending, s, told.cut});
       }
   return walks;
 }
@@ -126,17 +177,34 @@ namespace {
 
 class List {
  public:
-  List(const Problem& p, const std::vector<Walk>& walks) : p_(p), walks_(walks) {}
+  List(const Problem& p, const std::vector<Walk>& walks, Hanging which) : p_(p), walks_(walks), which_(which) {
+    // Of the walks in splits, one for each way to cut.
+    for (const Walk& w : walks)
+      if (w.splits > 1 && std::none_of(split_walks_.begin(), split_walks_.end(), [&](const Walk& o) { return o.splits == w.splits && o.keys_per_split(p.shape.nk) == w.keys_per_split(p.shape.nk) && o.cut == w.cut; }))
+        split_walks_.push_back(w);
+  }
   std::vector<Fault> take() { return std::move(list_); }
 
   // A fault that does not hang on the walk.
   void add(Family family, std::string what, auto change) {
+    if (which_ == Hanging::on_walk) return;
     Fault f;
     f.family = family;
     f.what = std::move(what);
     f.walk = walks_.front();
     change(f);
     list_.push_back(std::move(f));
+  }
+  // One that hangs on how keys are cut into splits.
+  void each_split(Family family, const std::string& what, auto change) {
+    for (const Walk& w : split_walks_) {
+      Fault f;
+      f.family = family;
+      f.walk = w;
+      f.what = what + (what.empty() ? "" : ", ") + "in " + std::to_string(w.splits) + " splits" + (w.cut == Cut::tiles ? " of whole tiles" : "");
+      change(f);
+      list_.push_back(std::move(f));
+    }
   }
   // One that does: with every walk that has more than one tile.
   void walk(Family family, const std::string& what, auto change) { walk(family, what, change, walks_); }
@@ -255,6 +323,23 @@ class List {
       if (w > 0 && w < d) add(Family::head_width_cut, "only the first " + std::to_string(w) + " count", [&](Fault& f) { f.columns = w; });
   }
 
+  // What hides keys here, where it is not one thing alone: each by itself, and all but the key lengths, which often end the
+  // loop over the keys instead of masking.
+  std::vector<std::pair<uint8_t, const char*>> hiders() const {
+    std::vector<std::pair<uint8_t, const char*>> list;
+    const auto add = [&](bool there, uint8_t kind, const char* by) {
+      if (there) list.emplace_back(kind, by);
+    };
+    add(p_.mask.has_value(), hides::mask, "the boolean mask alone hides them");
+    add(p_.bias.has_value(), hides::bias, "a bias of -inf alone hides them");
+    add(p_.causal, hides::causal, "the diagonal alone hides them");
+    add(p_.window.left || p_.window.right, hides::window, "the window alone hides them");
+    add(p_.key_lengths.has_value(), hides::length, "the key length alone hides them");
+    if (list.size() <= 1) return {};
+    if (p_.key_lengths && list.size() > 2) list.emplace_back(hides::anything & ~hides::length, "not the key length hides them");
+    return list;
+  }
+
   void masks() {
     const bool positional = p_.causal || p_.window.left || p_.window.right;
     const bool any = positional || p_.key_lengths || p_.mask || p_.bias;
@@ -267,6 +352,15 @@ class List {
     if (positional) {
       const Family family = p_.causal ? Family::causal_wrong : Family::window_wrong;
       add(family, "aligned at the other corner", [](Fault& f) { f.sight.other_corner = true; });
+      // One edge alone.
+      using Corner = Sight::Corner;
+      for (const auto& [corner, where] : {std::pair{Corner::other, "aligned at the other corner"}, {Corner::from_nk, "aligned at Nk instead of the key length"}}) {
+        if (corner == Corner::from_nk && !p_.key_lengths) continue;
+        if (p_.causal && (p_.window.left || p_.window.right)) add(Family::causal_wrong, std::string("the diagonal alone ") + where, [&](Fault& f) { f.sight.causal_at = corner; });
+        if (p_.window.left) add(Family::window_wrong, std::string("the left end ") + where, [&](Fault& f) { f.sight.left_at = corner; });
+        if (p_.window.right) add(Family::window_wrong, std::string("the right end ") + where, [&](Fault& f) { f.sight.right_at = corner; });
+        if (p_.causal && p_.window.left && p_.window.right) add(Family::window_wrong, std::string("both ends ") + where, [&](Fault& f) { f.sight.left_at = f.sight.right_at = corner; });
+      }
       if (p_.key_lengths) {
         add(family, "aligned at Nk instead of the key length", [](Fault& f) { f.sight.position_from_nk = true; });
         add(Family::length_wrong, "that of batch 0", [](Fault& f) { f.sight.length_of_batch_zero = true; });
@@ -322,8 +416,8 @@ class List {
         for (const bool added : {false, true}) {
           if (added && score == 0) continue;
           add(Family::masked_scored_finite, (added ? "their own plus " : "") + decimal(score), [&](Fault& f) { f.masked_score = score, f.masked_score_added = added; });
-          if (p_.mask && positional && !added)
-            add(Family::masked_scored_finite, decimal(score) + " where the boolean mask hides them", [&](Fault& f) { f.mask_only_score = score; });
+          for (const auto& [kinds, by] : hiders())
+            if (!added) add(Family::masked_scored_finite, decimal(score) + " where " + by, [&](Fault& f) { f.masked_score = score, f.scored_kinds = kinds; });
         }
       for (const KeyRule rule : {KeyRule::before_first, KeyRule::after_last})
         add(Family::key_leaked, rule == KeyRule::before_first ? "the one before the first visible" : "the one after the last visible", [&](Fault& f) { f.weighed_key = rule; });
@@ -363,6 +457,15 @@ class List {
     };
     each_tile(Family::tile_dropped, 0);
     each_tile(Family::tile_doubled, 2);
+    using RangeEnds = Fault::RangeEnds;
+    for (const auto& [where, what] : {std::pair{RangeEnds::with_tile, "the last, where the row's range ends with a tile"}, {RangeEnds::within_tile, "the last, where the row's range ends within a tile"}})
+      for (const auto& [family, weight] : {std::pair{Family::tile_dropped, 0.0}, {Family::tile_doubled, 2.0}})
+        walk(family, what, [&](Fault& f) { f.weighed_tile = -1, f.range_ends = where, f.weight = weight; });
+    const std::tuple<KeyRule, int64_t, const char*> boundaries[] = {{KeyRule::last_of_split, 0, "the last of the first split"}, {KeyRule::last_of_split, -1, "the last of each split but the last"},
+        {KeyRule::first_of_split, 0, "the first of the second split"}, {KeyRule::first_of_split, -1, "the first of each split but the first"}};
+    for (const auto& [rule, index, what] : boundaries)
+      for (const auto& [family, weight] : {std::pair{Family::key_dropped, 0.0}, {Family::key_doubled, 2.0}})
+        each_split(family, what, [&](Fault& f) { f.weighed_key = rule, f.index = index, f.weight = weight; });
     const std::pair<KeyRule, const char*> rules[] = {{KeyRule::first_visible, "the first visible"}, {KeyRule::last_visible, "the last visible"}};
     for (const auto& [rule, what] : rules)
       for (const auto& [family, weight] : {std::pair{Family::key_dropped, 0.0}, {Family::key_doubled, 2.0}})
@@ -381,21 +484,26 @@ class List {
   }
 
   void splits() {
-    if (walks_.front().splits <= 1 && !p_.sink) return;
+    if (split_walks_.empty() && !p_.sink) return;
     for (const bool sink : {false, true}) {
-      if (sink ? !p_.sink : walks_.front().splits <= 1) continue;
+      if (sink ? !p_.sink : split_walks_.empty()) continue;
       const char* too = sink ? ", with the sink too" : "";
       const auto merge = [&](Family family, const char* what, Merge how, double number = 0, std::optional<Narrow> format = {}) {
-        add(family, std::string(what) + too, [&](Fault& f) { f.merge = how, f.number = number, f.factor_format = format, f.merges_sink = sink; });
+        const auto change = [&](Fault& f) { f.merge = how, f.number = number, f.factor_format = format, f.merges_sink = sink; };
+        if (split_walks_.empty()) add(family, std::string(what) + too, change);
+        else each_split(family, std::string(what) + too, change);
       };
       merge(Family::merge_factor_wrong, "each by the other's", Merge::swapped);
       merge(Family::merge_factor_wrong, "powers of 2 for powers of e", Merge::power, kLn2);
       merge(Family::merge_factor_wrong, "log2 e twice", Merge::power, 1 / kLn2);
+      merge(Family::merge_factor_wrong, "inverted", Merge::power, -1);
+      merge(Family::merge_factor_wrong, "squared", Merge::power, 2);
+      merge(Family::merge_factor_wrong, "scaled once more", Merge::power, p_.scale);
       merge(Family::merge_factor_wrong, "1 for the first", Merge::first_not_rescaled);
       merge(Family::merge_factor_wrong, "1 for the second", Merge::second_not_rescaled);
       merge(Family::merge_rescale_missing, "", Merge::no_rescale);
       // Of one state and the sink, a state left out or doubled is the sink's affair.
-      if (walks_.front().splits <= 1) continue;
+      if (split_walks_.empty()) continue;
       merge(Family::merge_state_dropped, "the second", Merge::first_only);
       merge(Family::merge_state_dropped, "the first", Merge::second_only);
       merge(Family::merge_state_dropped, "that of the lower maximum", Merge::larger_only);
@@ -406,15 +514,20 @@ class List {
         merge(Family::rescale_imprecise, (std::string(what) + ", the second's in merges").c_str(), Merge::narrow_second, 0, format);
       }
     }
-    if (walks_.front().splits <= 1) return;
-    add(Family::merge_empty_nan, "", [](Fault& f) { f.merge = Merge::empty_nan; });
-    for (int64_t n = 0; n < walks_.front().splits; ++n)
-      add(Family::split_dropped, "number " + std::to_string(n), [&](Fault& f) { f.dropped_split = n; });
-    add(Family::merge_unweighted, "their mean", [](Fault& f) { f.merge = Merge::mean; });
-    add(Family::merge_unweighted, "their mean, empty ones included", [](Fault& f) { f.merge = Merge::mean, f.index = 1; });
-    add(Family::merge_unweighted, "their sum", [](Fault& f) { f.merge = Merge::sum; });
-    add(Family::merge_empty_counted, "with the weight exp(0)", [](Fault& f) { f.merge = Merge::empty_counted; });
-    add(Family::merge_empty_counted, "with the weight of the maximum", [](Fault& f) { f.merge = Merge::empty_counted, f.index = 1; });
+    if (split_walks_.empty()) return;
+    each_split(Family::merge_empty_nan, "", [](Fault& f) { f.merge = Merge::empty_nan; });
+    int64_t most = 0;
+    for (const Walk& w : split_walks_) most = std::max(most, w.splits);
+    for (int64_t n = 0; n < most; ++n)
+      each_split(Family::split_dropped, "number " + std::to_string(n), [&](Fault& f) { f.dropped_split = n; });
+    each_split(Family::merge_unweighted, "their mean", [](Fault& f) { f.merge = Merge::mean; });
+    each_split(Family::merge_unweighted, "their mean, empty ones included", [](Fault& f) { f.merge = Merge::mean, f.index = 1; });
+    each_split(Family::merge_unweighted, "their sum", [](Fault& f) { f.merge = Merge::sum; });
+    for (const double c : {0.0, -1e4, -65504.0}) {
+      each_split(Family::merge_empty_counted, "with LSE " + decimal(c), [&](Fault& f) { f.merge = Merge::empty_counted, f.number = c; });
+      each_split(Family::merge_empty_counted, "without weight, its maximum " + decimal(c), [&](Fault& f) { f.merge = Merge::empty_counted, f.number = c, f.index = 2; });
+    }
+    each_split(Family::merge_empty_counted, "with the weight of the maximum", [](Fault& f) { f.merge = Merge::empty_counted, f.index = 1; });
   }
 
   void end_of_row() {
@@ -433,7 +546,7 @@ class List {
       sink(Family::sink_missing, "", SinkRule::missing);
       sink(Family::sink_missing, "in O", SinkRule::in_lse_only);
       sink(Family::sink_repeated, "twice", SinkRule::twice);
-      if (walks_.front().splits > 1) sink(Family::sink_repeated, "once for each split", SinkRule::per_split);
+      each_split(Family::sink_repeated, "once for each split", [](Fault& f) { f.sink = SinkRule::per_split; });
       sink(Family::sink_wrong, "exp(sink) instead of exp(sink - m)", SinkRule::unscaled);
       sink(Family::sink_wrong, "as 1", SinkRule::as_one);
       sink(Family::sink_wrong, "as 1 beside the larger maximum", SinkRule::as_one, 1);
@@ -454,6 +567,9 @@ class List {
         {Family::lse_wrong, "negated", LseRule::negated}, {Family::lse_wrong, "m - ln l", LseRule::minus_log}, {Family::lse_wrong, "l itself", LseRule::of_sum_only},
         {Family::lse_wrong, "0", LseRule::zero}};
     for (const auto& [family, what, rule] : rules) add(family, what, [&](Fault& f) { f.lse = rule; });
+    const std::tuple<const char*, double, double> parts[] = {{"scale m + ln l", p_.scale, 1}, {"m + scale ln l", 1, p_.scale}, {"scale (m + ln l)", p_.scale, p_.scale}, {"-m + ln l", -1, 1}};
+    for (const auto& [what, of_m, of_l] : parts)
+      if (of_m != 1 || of_l != 1) add(Family::lse_wrong, what, [&](Fault& f) { f.lse = LseRule::affine, f.lse_of_m = of_m, f.lse_of_l = of_l; });
     walk(Family::lse_wrong, "that of the last tile", [](Fault& f) { f.lse = LseRule::of_last_tile; });
     const std::tuple<Family, const char*, EmptyRow> empties[] = {{Family::empty_row_nan, "", EmptyRow::nan}, {Family::empty_row_nan, "in O only", EmptyRow::only_o_nan},
         {Family::empty_row_filled, "the mean of V", EmptyRow::mean}, {Family::empty_row_filled, "the mean of V", EmptyRow::mean_lse},
@@ -594,13 +710,15 @@ class List {
  private:
   const Problem& p_;
   const std::vector<Walk>& walks_;
+  Hanging which_;
+  std::vector<Walk> split_walks_;
   std::vector<Fault> list_;
 };
 
 }  // namespace
 
-std::vector<Fault> candidates(const Problem& p, const std::vector<Walk>& walks) {
-  List list(p, walks);
+std::vector<Fault> candidates(const Problem& p, const std::vector<Walk>& walks, Hanging which) {
+  List list(p, walks, which);
   list.recurrence();
   list.scores();
   list.masks();

@@ -8,6 +8,7 @@
 
 #include "reference/diagnosis/candidates.h"
 #include "reference/diagnosis/equal_rows.h"
+#include "reference/diagnosis/measured.h"
 #include "reference/diagnosis/transforms.h"
 
 namespace attest {
@@ -44,6 +45,7 @@ struct Sample {
   std::vector<std::vector<Due>> due;
   std::vector<int64_t> columns;
   std::vector<std::pair<size_t, size_t>> trace;  // of each row, [first, last) of its records
+  std::optional<Walk> told;    // the walk, where the trace tells it
 
   // nullptr where the fault would change nothing here.
   Predictor* predictor(Transform transform) {
@@ -200,6 +202,16 @@ bool states_are_known(const Fault& f) {
          f.special == Special::right && f.empty_row == EmptyRow::right && f.merge != Merge::empty_nan;
 }
 
+// The fault as it is in one run.
+Fault in_run(const Fault& fault, const Problem& found, const Sample& sample) {
+  Fault f = carried_over(fault, found, sample.run->problem);
+  if (sample.told) f.walk.tile = sample.told->tile, f.walk.splits = sample.told->splits, f.walk.cut = sample.told->cut;
+  return f;
+}
+
+// Is it open whether the run was cut into splits, as it is in another? Then both are tried.
+bool may_be_whole(const Fault& f, const Sample& sample) { return f.walk.splits > 1 && !sample.told && sample.run->problem.choice.splits == 0; }
+
 bool says_nan(const Fault& f) { return f.special != Special::right || f.empty_row != EmptyRow::right || f.merge == Merge::empty_nan; }
 
 // Holds one model to all samples; stops where it fails. A row that the contract explains may be excused: then the fault
@@ -210,14 +222,13 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
   finding.explains = true;
   int64_t free = 0, differing = 0, indifferent = 0;  // elements that the contract does not explain; of these, where the model allows the contract's value too
   bool changes_something = fault.transform == Transform::none;
-  for (Sample& sample : samples) {
-    const Fault f = carried_over(fault, samples.front().run->problem, sample.run->problem);
+  const auto hold_to = [&](Sample& sample, const Fault& f) {
     Predictor* predict = sample.predictor(f.transform);
     changes_something = changes_something || predict != nullptr;
     if (predict == nullptr) {
       if (&sample == &samples.front()) {
         finding.explains = false;
-        return finding;
+        return;
       }
       predict = sample.predict.get();
     }
@@ -246,8 +257,21 @@ Finding hold(const Fault& fault, std::vector<Sample>& samples, bool excuse) {
         const StateMisfit states = compare_states(sample, n, model);
         if (!(states.misfit <= kFits)) finding.explains_trace = false;
       }
-      if (!finding.explains) return finding;
+      if (!finding.explains) return;
     }
+  };
+  for (Sample& sample : samples) {
+    Fault f = in_run(fault, samples.front().run->problem, sample);
+    const auto before = std::tuple(finding, free, differing, indifferent);
+    hold_to(sample, f);
+    if (!finding.explains && &sample != &samples.front() && may_be_whole(f, sample)) {
+      Finding as_split = finding;
+      std::tie(finding, free, differing, indifferent) = before;
+      f.walk.splits = 1;
+      hold_to(sample, f);
+      if (!finding.explains) finding = std::move(as_split);
+    }
+    if (!finding.explains) return finding;
   }
   // A model that says nothing where it counts explains nothing.
   if (2 * free > finding.telling && fault.constant == Constant::none && !says_nan(fault)) finding.overflows = true;
@@ -262,17 +286,57 @@ bool is_a_test(Purpose p) { return p == Purpose::larger || p == Purpose::separat
 
 // Does the model say that a run is right, as it is?
 bool expects_right(const Fault& on_case, const Problem& found, Sample& sample) {
-  const Fault fault = carried_over(on_case, found, sample.run->problem);
+  Fault fault = in_run(on_case, found, sample);
   Predictor* predict = sample.predictor(fault.transform);
   if (predict == nullptr) return true;
-  for (const RowPlace& at : sample.rows) {
-    const RowPrediction& model = predict->row(fault, at, sample.columns, sample.lse(at));
-    for (size_t d = 0; d < sample.columns.size(); ++d)
-      if (!(model.o[d].misfit(sample.o(at, sample.columns[d])) <= kFits)) return false;
-    if (const double* lse = sample.lse(at); lse != nullptr && !(model.lse.misfit(*lse) <= kFits)) return false;
-  }
-  return true;
+  const auto right = [&] {
+    for (const RowPlace& at : sample.rows) {
+      const RowPrediction& model = predict->row(fault, at, sample.columns, sample.lse(at));
+      for (size_t d = 0; d < sample.columns.size(); ++d)
+        if (!(model.o[d].misfit(sample.o(at, sample.columns[d])) <= kFits)) return false;
+      if (const double* lse = sample.lse(at); lse != nullptr && !(model.lse.misfit(*lse) <= kFits)) return false;
+    }
+    return true;
+  };
+  if (right()) return true;
+  if (!may_be_whole(fault, sample)) return false;
+  fault.walk.splits = 1;
+  return right();
 }
+
+// Keys at which a split seems to begin: where the measured weights change for the rest of a row.
+std::vector<int64_t> boundaries(const std::vector<MeasuredWeight>& weights, int64_t keys) {
+  std::set<int64_t> at;
+  for (const MeasuredWeight& w : weights) {
+    if (w.begin > 0) at.insert(w.begin);
+    if (w.end < keys) at.insert(w.end);
+  }
+  return {at.begin(), at.end()};
+}
+
+// The rows of the samples, for what is measured on them.
+std::vector<SeenRow> seen_rows(std::vector<Sample>& samples, const Problem& found) {
+  std::vector<SeenRow> rows;
+  for (Sample& sample : samples)
+    for (size_t n = 0; n < sample.rows.size(); ++n) {
+      SeenRow& row = rows.emplace_back();
+      row.predict = sample.predict.get();
+      row.place = sample.rows[n];
+      row.columns = sample.columns;
+      for (const int64_t d : sample.columns) row.o.push_back(sample.o(row.place, d));
+      if (const double* lse = sample.lse(row.place)) row.lse = *lse;
+      row.wrong = sample.wrong[n];
+      row.here = [&sample, &found](const Fault& f) { return in_run(f, found, sample); };
+    }
+  return rows;
+}
+
+// A format of l or of LSE that is within every tolerance shows when LSE of all rows is looked at: each lies on the model, and
+// off the contract by what the format loses.
+constexpr size_t kPooledRows = 6;
+constexpr double kPooledRatio = 8;
+
+bool shows_in_pooled_lse(const Fault& f) { return f.family == Family::sum_in_low_precision || f.family == Family::lse_in_low_precision; }
 
 // Weights of single keys, from the runs with key indicators.
 void measure_weights(const std::vector<Sample>& samples, const std::vector<Walk>& walks, std::vector<MeasuredWeight>& out) {
@@ -522,6 +586,9 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   // The run with the most keys tells most about how the kernel walks.
   const Sample& longest = *std::max_element(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.run->problem.shape.nk < b.run->problem.shape.nk; });
   const std::vector<Walk> possible = possible_walks(longest.run->problem, options.use_trace ? longest.run->seen.trace : std::vector<TraceRecord>{});
+  for (std::vector<Sample>* kind : {&samples, &all_right})
+    for (Sample& sample : *kind)
+      if (options.use_trace && !sample.run->seen.trace.empty()) sample.told = walk_of_trace(sample.run->problem, sample.run->seen.trace, possible.front());
   std::vector<Fault> list = options.among;
   if (list.empty()) {
     list = candidates(evidence.runs.front().problem, possible);
@@ -548,6 +615,25 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
   };
   if (!out.outputs_right || out.wrong_state)
     for (const Fault& f : list) consider(f);
+  const Problem& found = evidence.runs.front().problem;
+  // Nothing tells into how many splits a black box cuts the keys. Formats that are too narrow fit much, so that they are no answer
+  // to that.
+  const auto only_formats = [&] { return std::all_of(explaining.begin(), explaining.end(), [](const Finding& f) { return f.fault.family >= Family::inputs_in_low_precision; }); };
+  const bool splits_open = possible.front().splits == 1 && found.choice.splits == 0 && std::none_of(samples.begin(), samples.end(), [](const Sample& s) { return s.told.has_value(); });
+  std::vector<Walk> split_walks;
+  if (!out.outputs_right && splits_open && only_formats() && options.among.empty()) {
+    std::vector<Walk> likely = possible;
+    std::erase_if(likely, [](const Walk& w) { return w.tile < 32 || w.tile > 128; });
+    split_walks = in_splits(found, likely, boundaries(out.weights, found.shape.nk));
+    if (!split_walks.empty())
+      for (const Fault& f : candidates(found, split_walks, Hanging::on_walk)) consider(f);
+  }
+  // What the outputs themselves tell a number of.
+  if (!out.outputs_right && explaining.empty() && options.among.empty()) {
+    std::vector<Walk> all = possible;
+    all.insert(all.begin() + 1, split_walks.begin(), split_walks.end());
+    for (const Fault& f : measured(found, seen_rows(samples, found), all)) consider(f);
+  }
   // A fault of some rows only.
   const auto wrong_rows = std::count(samples.front().wrong.begin(), samples.front().wrong.end(), true);
   if (explaining.empty() && wrong_rows > 0 && wrong_rows < static_cast<int64_t>(samples.front().wrong.size())) {
@@ -560,6 +646,28 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     if (const auto fitted = fit_scale(samples, walks)) {
       consider(*fitted);
       if (!explaining.empty()) out.measured_scale = fitted->scale_factor;
+    }
+  }
+  if (out.outputs_right && !out.wrong_state) {
+    std::vector<SeenRow> rows;
+    for (std::vector<Sample>* kind : {&samples, &all_right})
+      for (SeenRow& row : seen_rows(*kind, found)) rows.push_back(std::move(row));
+    contract.walk = possible.front();
+    if (const auto from_contract = median_lse_error(rows, contract, kPooledRows)) {
+      for (const Fault& f : list) {
+        if (options.without.contains(f.family) || !shows_in_pooled_lse(f)) continue;
+        ++out.models;
+        const double from_model = *median_lse_error(rows, f, kPooledRows);
+        if (!(kPooledRatio * from_model < *from_contract)) continue;
+        Finding finding = hold(f, samples, false);
+        if (!finding.explains) continue;
+        if (!out.pooled || from_model < out.pooled->from_model) {
+          out.pooled = PooledLse{static_cast<int64_t>(rows.size()), *from_contract, from_model};
+          explaining.insert(explaining.begin(), finding);
+        } else {
+          explaining.push_back(finding);
+        }
+      }
     }
   }
   for (const Finding& f : explaining)

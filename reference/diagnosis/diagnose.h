@@ -99,6 +99,12 @@ struct UnequalRows {
   enum class Apart : uint8_t { nothing, layout, others } apart = Apart::others;
 };
 
+// LSE of every row is within its tolerance of the contract, and a model is far closer to all of them.
+struct PooledLse {
+  int64_t rows = 0;
+  double from_contract = 0, from_model = 0;  // median distance
+};
+
 struct Diagnosis {
   bool outputs_right = false;          // the contract itself explains everything
   std::vector<Finding> explaining;     // the likeliest first, one of each family
@@ -111,6 +117,7 @@ struct Diagnosis {
   std::optional<WrongState> wrong_state;
   std::vector<MeasuredWeight> weights;
   std::optional<double> measured_scale;  // factor on the scale that fits best, where one fits
+  std::optional<PooledLse> pooled;       // where the outputs are right one by one
   std::optional<UnequalRows> unequal;    // where such rows are all that is known
   int64_t elements = 0, rows = 0, models = 0;
 

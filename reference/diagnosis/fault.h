@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,17 +30,32 @@ std::string_view name_of(Family f);
 std::string_view sentence_of(Family f);  // "leaves out the softcap", after "the kernel"
 std::optional<Family> family_from_name(std::string_view name);
 
+// How keys are cut into splits: into equal numbers of keys, or of whole tiles.
+enum class Cut : uint8_t { keys, tiles };
+
 // How a kernel walks over the keys of a row.
 struct Walk {
   int64_t tile = 64;       // keys per tile
   bool descending = false;
   int64_t splits = 1;      // equal parts, each walked by itself
+  Cut cut = Cut::keys;
   bool operator==(const Walk&) const = default;
+  int64_t keys_per_split(int64_t keys) const {
+    const auto parts = [](int64_t n, int64_t each) { return (n + each - 1) / each; };
+    return cut == Cut::tiles ? parts(parts(keys, tile), splits) * tile : parts(keys, splits);
+  }
 };
 
 // two_exponentials: tanh as (e^x - e^-x) / (e^x + e^-x) in f32; rational: as x (27 + x^2) / (27 + 9 x^2), 1 from 3 on.
 enum class Softcap : uint8_t { right, missing, over_bias, clamped, not_scaled_back, before_scale, twice, two_exponentials, rational };
-enum class BiasRule : uint8_t { right, missing, negated, twice, scaled, of_row_zero, of_head_zero, of_key_before, of_batch_zero, infinite_ignored, lowest_masks };
+enum class BiasRule : uint8_t { right, missing, negated, twice, scaled, of_row_zero, of_head_zero, of_key_before, of_batch_zero, infinite_ignored, lowest_masks,
+  times  // `number`
+};
+
+// What hides a key, as a set.
+namespace hides {
+inline constexpr uint8_t bias = 1, mask = 2, length = 4, causal = 8, window = 16, anything = 31;
+}
 
 // Which keys count as visible.
 struct Sight {
@@ -58,6 +74,8 @@ struct Sight {
   int64_t row_block = 0;   // > 0: the window's left edge is that of the first row of a block of so many
   int64_t causal_block = 0; // > 0: the causal edge is that of the last row of a block of so many
   bool causal_clamped = false; // rows before the first key stand at it
+  // An edge whose row stands elsewhere than for the other edges: aligned at the other corner, or at Nk whatever the key length.
+  enum class Corner : uint8_t { shared, other, from_nk } causal_at = Corner::shared, left_at = Corner::shared, right_at = Corner::shared;
   int64_t pad_to = 0;      // > 0: keys of zeros up to the next multiple of this, behind the last key
   bool operator==(const Sight&) const = default;
 };
@@ -84,7 +102,9 @@ enum class Fold : uint8_t {
   last_sum, last_output
 };
 
-enum class KeyRule : uint8_t { none, key, first_visible, last_visible, first_of_tile, last_of_tile, before_first, after_last, tied_with_maximum_before, tied_with_key_before };
+enum class KeyRule : uint8_t { none, key, first_visible, last_visible, first_of_tile, last_of_tile,
+  first_of_split, last_of_split,  // at the boundaries between splits: of number `index`, -1: of all
+  before_first, after_last, tied_with_maximum_before, tied_with_key_before };
 // Of two states; the sink is merged as one where `merges_sink` is set.
 enum class Merge : uint8_t {
   right, no_rescale, mean, sum, empty_counted, empty_nan, swapped, power, first_only, second_only, larger_only, second_twice, first_twice,
@@ -111,7 +131,8 @@ enum class Transform : uint8_t {
   k_block_of_16_repeated, k_block_of_32_repeated, k_block_of_64_repeated, k_block_of_128_repeated
 };
 enum class LseRule : uint8_t {
-  right, without_maximum, base_two, maximum_base_two, sum_base_two, without_sink, maximum_only, negated, minus_log, of_sum_only, zero, of_last_tile, times_ln_two
+  right, without_maximum, base_two, maximum_base_two, sum_base_two, without_sink, maximum_only, negated, minus_log, of_sum_only, zero, of_last_tile, times_ln_two,
+  affine  // lse_of_m * m + lse_of_l * ln l + lse_plus
 };
 enum class EmptyRow : uint8_t { right, nan, mean, mean_lse, lse_zero, lse_nan, lse_infinity, lse_lowest, first_value, only_o_nan, anything };
 enum class Special : uint8_t { right, empty_tile_nan, empty_tile_in_range_nan, masked_value_leaks, padding_leaks, masked_score_leaks, nan_swallowed, value_swallowed };
@@ -136,13 +157,15 @@ struct Fault {
   Sight sight;
   std::optional<double> masked_score;
   bool masked_score_added = false;  // to the key's own score
-  std::optional<double> mask_only_score;  // for keys that the boolean mask alone hides
+  uint8_t scored_kinds = hides::anything;  // keys that something else hides as well stay hidden
 
   Fold fold = Fold::right;
   double number = 0;
   int64_t index = 0;
 
   std::optional<int64_t> weighed_tile;  // by number in key order; -1: the last with a visible key, -2: the first
+  // Only where the row's range of keys ends with a tile, or within one: then the tile at that end.
+  enum class RangeEnds : uint8_t { anywhere, with_tile, within_tile } range_ends = RangeEnds::anywhere;
   KeyRule weighed_key = KeyRule::none;
   int64_t key = 0;
   double weight = 1;                    // of that tile or key
@@ -152,7 +175,10 @@ struct Fault {
   bool merges_like_tiles = false;       // what is wrong between tiles is wrong between splits and with the sink too
   SinkRule sink = SinkRule::right;
   Division division = Division::right;
+  // The columns of O that a fault of its rescale or division is about.
+  int64_t columns_begin = 0, columns_end = std::numeric_limits<int64_t>::max();
   LseRule lse = LseRule::right;
+  double lse_of_m = 1, lse_of_l = 1, lse_plus = 0;
   EmptyRow empty_row = EmptyRow::right;
   Special special = Special::right;
 

@@ -145,6 +145,13 @@ bool Predictor::visible_by_mask(const Fault& f, const RowPlace& at, int64_t j) c
   return f.sight.mask == Mask::inverted ? !seen : seen;
 }
 
+// Is this the key of a boundary between splits that the fault is about?
+bool Predictor::at_split_boundary(const Fault& f, int64_t key) const {
+  if (f.walk.splits <= 1 || key < 0 || (f.weighed_key != KeyRule::first_of_split && f.weighed_key != KeyRule::last_of_split)) return false;
+  const int64_t size = std::max<int64_t>(1, f.walk.keys_per_split(p_.shape.nk)), behind = f.weighed_key == KeyRule::last_of_split ? key + 1 : key;
+  return behind > 0 && behind < p_.shape.nk && behind % size == 0 && (f.index < 0 || behind / size - 1 == f.index);
+}
+
 // Does the row visit a tile that ends behind the last key?
 bool Predictor::reaches_padding(const Fault& f) const {
   const int64_t tile = std::max<int64_t>(1, f.walk.tile);
@@ -162,16 +169,27 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
   const bool top_left = conventions_.causal_top_left != sight.other_corner;
   const int64_t right_length = p_.key_lengths ? (*p_.key_lengths)[static_cast<size_t>(at.b)] : s.nk;
   const int64_t row = std::clamp<int64_t>(at.i + f.row_shift, 0, std::max<int64_t>(s.nq - 1, 0));
-  int64_t position = top_left ? row : row + (sight.position_from_nk ? s.nk : sight.length_of_batch_zero || sight.position_moves ? length : right_length) - s.nq;
-  if (sight.causal_clamped) position = std::max<int64_t>(position, 0);
+  using Corner = Sight::Corner;
+  const auto position_at = [&](Corner corner) {
+    const bool from_nk = sight.position_from_nk || corner == Corner::from_nk;
+    int64_t at_key = row;
+    if (top_left == (corner == Corner::other)) at_key += (from_nk ? s.nk : sight.length_of_batch_zero || sight.position_moves ? length : right_length) - s.nq;
+    return sight.causal_clamped ? std::max<int64_t>(at_key, 0) : at_key;
+  };
+  const int64_t left_position = position_at(sight.left_at), right_position = position_at(sight.right_at);
   int64_t first = 0, last = length - 1;
+  int64_t causal_last = last, window_first = 0, window_last = last;
   const bool windowed = p_.window.left || p_.window.right;
   if (p_.causal && !sight.no_causal && !(sight.window_ends_causal && windowed)) {
     const int64_t block = sight.causal_block > 0 ? std::min(row / sight.causal_block * sight.causal_block + sight.causal_block - 1, s.nq - 1) - row : 0;
-    last = std::min(last, position + sight.causal_shift + block);
+    last = causal_last = std::min(last, position_at(sight.causal_at) + sight.causal_shift + block);
   }
-  if (p_.window.left && !sight.no_left && *p_.window.left < position - sight.left_shift) first = std::max<int64_t>(first, position - *p_.window.left - sight.left_shift - (sight.row_block > 0 ? row % sight.row_block : 0));
-  if (p_.window.right && !sight.no_right && *p_.window.right + sight.right_shift < last - position) last = position + *p_.window.right + sight.right_shift;
+  if (p_.window.left && !sight.no_left && *p_.window.left < left_position - sight.left_shift)
+    first = window_first = std::max<int64_t>(first, left_position - *p_.window.left - sight.left_shift - (sight.row_block > 0 ? row % sight.row_block : 0));
+  if (p_.window.right && !sight.no_right && *p_.window.right + sight.right_shift < window_last - right_position) {
+    window_last = right_position + *p_.window.right + sight.right_shift;
+    last = std::min(last, window_last);
+  }
   if (sight.cut_begin > 0) first = round_up(first, sight.cut_begin);
   if (sight.round_begin > 0) first = first / sight.round_begin * sight.round_begin;
   if (sight.round_end > 0 && last >= first) last = std::min(round_up(last + 1, sight.round_end), s.nk) - 1;
@@ -211,6 +229,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
     if (f.bias == BiasRule::negated) bias = -bias;
     if (f.bias == BiasRule::twice) bias *= 2;
     if (f.bias == BiasRule::scaled) bias *= scale;
+    if (f.bias == BiasRule::times) bias *= f.number;
     double x = scale * product.value;
     if (!std::isfinite(product.abs)) {
       x = 0;
@@ -257,11 +276,15 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
     if (!counts) {
       if (f.special == Special::masked_score_leaks && std::isnan(x)) counts = true;
       if (f.masked_score) {
-        score = f.masked_score_added ? score + *f.masked_score : *f.masked_score;
-        counts = true;
-      } else if (f.mask_only_score && in_range && !by_mask) {
-        score = *f.mask_only_score;
-        counts = true;
+        uint8_t hidden = hidden_by_bias ? hides::bias : 0;
+        if (!by_mask) hidden |= hides::mask;
+        if (j >= length) hidden |= hides::length;
+        if (j > causal_last && causal_last < length - 1) hidden |= hides::causal;
+        if (j < window_first || j > window_last) hidden |= j < length ? hides::window : 0;
+        if ((hidden & ~f.scored_kinds) == 0) {
+          score = f.masked_score_added ? score + *f.masked_score : *f.masked_score;
+          counts = true;
+        }
       }
     } else if (f.special == Special::nan_swallowed && (std::isnan(score) || score == kInfinity)) {
       counts = false;
@@ -292,7 +315,7 @@ void Predictor::look(const Fault& f, const RowPlace& at) {
   }
 }
 
-void Predictor::merge(const Fault& f, State& a, const State& b, bool rescaled) const {
+void Predictor::merge(const Fault& f, State& a, const State& b, bool rescaled, std::span<const int64_t> columns) const {
   const double alpha = f.exponent_factor;
   double m = nan_max(a.m, b.m);
   const auto right = [&](double old) { return old == -kInfinity ? 0.0 : std::exp(alpha * (old - m)); };
@@ -322,6 +345,7 @@ void Predictor::merge(const Fault& f, State& a, const State& b, bool rescaled) c
       case Fold::last_output: oa = 0; break;
       default: break;
     }
+  const double right_a = right(a.m), right_b = right(b.m);  // for the columns of O that the fault leaves alone
   switch (f.merge) {
     case Merge::no_rescale: la = oa = unscaled(a.m), lb = ob = unscaled(b.m); break;
     case Merge::swapped: std::swap(la, lb), std::swap(oa, ob); break;
@@ -349,8 +373,10 @@ void Predictor::merge(const Fault& f, State& a, const State& b, bool rescaled) c
   a.l_error = a.l_error * la + b.l_error * lb + loss * (a.l * la + b.l * lb);
   a.l = in_f32(a.l * la + b.l * lb);
   for (size_t d = 0; d < a.o.size(); ++d) {
-    const double x = oa == 0 ? 0.0 : a.o[d] * oa, y = ob == 0 ? 0.0 : b.o[d] * ob;
-    a.o_error[d] = a.o_error[d] * oa + b.o_error[d] * ob + loss * (std::fabs(x) + std::fabs(y));
+    const bool affected = columns[d] >= f.columns_begin && columns[d] < f.columns_end;
+    const double ca = affected ? oa : right_a, cb = affected ? ob : right_b;
+    const double x = ca == 0 ? 0.0 : a.o[d] * ca, y = cb == 0 ? 0.0 : b.o[d] * cb;
+    a.o_error[d] = a.o_error[d] * ca + b.o_error[d] * cb + loss * (std::fabs(x) + std::fabs(y));
     a.o[d] = x + y;
   }
   a.m = m;
@@ -411,7 +437,8 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       continue;
     }
     const auto has = [&](int64_t key) { return key >= from && key < to; };
-    const bool weighed = f.weighed_tile && (*f.weighed_tile == -1 ? has(last_key) : *f.weighed_tile == -2 ? has(first_key) : *f.weighed_tile == from / tile);
+    const bool ends_here = f.range_ends == Fault::RangeEnds::anywhere || (has(range_end_ - 1) && (range_end_ % tile == 0) == (f.range_ends == Fault::RangeEnds::with_tile));
+    const bool weighed = f.range_ends != Fault::RangeEnds::anywhere ? ends_here : f.weighed_tile && (*f.weighed_tile == -1 ? has(last_key) : *f.weighed_tile == -2 ? has(first_key) : *f.weighed_tile == from / tile);
     if (weighed && f.weight == 0) continue;  // a tile that is left out is one that nothing sees
     ++visit;
     const double m_before = st.m;
@@ -506,8 +533,9 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
     if (f_l != 1 || st.l == 0) st.l_error = st.l_error * f_l + 3 * kUnit * st.l * f_l;
     st.l = st.l * f_l;
     for (size_t d = 0; d < width; ++d) {
-      st.o_error[d] = st.o_error[d] * f_o + (f_o == 1 ? 0 : 3 * kUnit * std::fabs(st.o[d] * f_o));
-      st.o[d] = f_o == 0 ? 0.0 : st.o[d] * f_o;
+      const double factor = columns[d] >= f.columns_begin && columns[d] < f.columns_end ? f_o : right_factor;
+      st.o_error[d] = st.o_error[d] * factor + (factor == 1 ? 0 : 3 * kUnit * std::fabs(st.o[d] * factor));
+      st.o[d] = factor == 0 ? 0.0 : st.o[d] * factor;
     }
     double own = 0;
     if (f.fold == Fold::tiles_averaged || f.fold == Fold::tiles_added) {
@@ -550,19 +578,20 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
       const bool left_out = f.weight == 0 && f.weighed_key != KeyRule::first_of_tile && f.weighed_key != KeyRule::last_of_tile;
       const bool named = !left_out && ((f.weighed_key == KeyRule::key && k.index == f.key) || (f.weighed_key == KeyRule::first_visible && k.index == first_key) ||
                          (f.weighed_key == KeyRule::last_visible && k.index == last_key) || (f.weighed_key == KeyRule::first_of_tile && j == tile_first) ||
-                         (f.weighed_key == KeyRule::last_of_tile && j == tile_last));
+                         (f.weighed_key == KeyRule::last_of_tile && j == tile_last) || at_split_boundary(f, j));
       if (named) w *= f.weight;
       double in_o = p;
       if (p > p_largest && std::isfinite(p)) in_o = kInfinity;
       if (f.largest_weight) in_o = std::min(in_o, *f.largest_weight);
+      double narrowing = 0;  // where p is close to a tie, its rounding may go either way
       if (f.weight_format) {
-        in_o = round_narrow(*f.weight_format, p, f.truncated);
+        std::tie(in_o, narrowing) = narrowed(*f.weight_format, p, p * relative, f.truncated);
         if (f.narrow_sum_of_weights) p = in_o;
       }
       const double in_l = p * w;
       in_o *= w;
       sum += in_l;
-      sum_error += in_l * (relative + p_unit) + p_flush;
+      sum_error += in_l * (relative + p_unit) + p_flush + (f.narrow_sum_of_weights ? narrowing * w : 0);
       if (f.sum_format && f.index == 1) st.l = round_narrow(*f.sum_format, st.l + in_l, f.truncated);
       const double o_unit = relative + p_unit + add_unit;
       for (size_t d = 0; d < width; ++d) {
@@ -571,7 +600,7 @@ void Predictor::walk_split(const Fault& f, int64_t begin, int64_t end, int32_t s
         if (f.special == Special::value_swallowed && !std::isfinite(v)) continue;
         const double term = in_o * v;
         st.o[d] += term;
-        st.o_error[d] += std::fabs(term) * o_unit + p_flush * std::fabs(v);
+        st.o_error[d] += std::fabs(term) * o_unit + (p_flush + narrowing * w) * std::fabs(v);
         if (f.output_format && f.index == 1) {
           st.o[d] = round_narrow(*f.output_format, st.o[d], f.truncated);
           // Another order of the terms would round otherwise: a random walk of half units.
@@ -728,8 +757,10 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
   fill_o([&](size_t d) {
     if (std::fabs(st.o[d]) - st.o_error[d] > sum_limit) return Predicted{std::copysign(f.saturates ? sum_limit : kInfinity, st.o[d]), 0, false};
     if (f.special == Special::padding_leaks && reaches_padding(f)) return Predicted{std::nan(""), 0, false};
-    const double value = st.o[d] / divisor;
-    Predicted e = rounded(value, (st.o_error[d] + std::fabs(value) * divisor_error) / std::fabs(divisor));
+    const bool affected = columns[d] >= f.columns_begin && columns[d] < f.columns_end;
+    const double by = affected ? divisor : st.l, by_error = affected ? divisor_error : st.l_error;
+    const double value = st.o[d] / by;
+    Predicted e = rounded(value, (st.o_error[d] + std::fabs(value) * by_error) / std::fabs(by));
     if (st.overflow && !(st.m != st.m)) e.overflow = true;
     if (divisor == 0 && st.seen) e.overflow = true;  // every weight underflowed
     if (!std::isfinite(st.o[d]) && std::isfinite(st.l) && !values.v_nonfinite && st.m == st.m) e.overflow = true;
@@ -740,6 +771,8 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
   });
   const double ln_l = std::log(st.l), ln_error = st.l > 0 ? st.l_error / st.l : 0;
   double lse = st.m + ln_l;
+  out_.m = st.m;
+  out_.ln_l = ln_l;
   switch (f.lse) {
     case LseRule::right: break;
     case LseRule::without_maximum: lse = ln_l; break;
@@ -754,12 +787,14 @@ void Predictor::finish(const Fault& f, State& st, double lse_without_sink, bool 
     case LseRule::times_ln_two: lse *= kLn2; break;
     case LseRule::zero: lse = 0; break;
     case LseRule::of_last_tile: lse = st.last_m + std::log(st.last_l); break;
+    case LseRule::affine: lse = f.lse_of_m * st.m + f.lse_of_l * ln_l + f.lse_plus; break;
   }
-  out_.lse = {lse, 2 * ln_error + 2 * kUnit * (1 + std::fabs(lse) + std::fabs(ln_l)) + 2 * kUnit * std::fabs(st.m), false};
+  const double of_m = f.lse == LseRule::affine ? std::fabs(f.lse_of_m) : 1, of_l = f.lse == LseRule::affine ? std::fabs(f.lse_of_l) : 1;
+  out_.lse = {lse, 2 * std::max(1.0, of_l) * ln_error + 2 * kUnit * (1 + std::fabs(lse) + of_l * std::fabs(ln_l)) + 2 * kUnit * of_m * std::fabs(st.m), false};
   double largest_error = 0;
   for (const Key& k : keys_)
     if (k.counts && k.score - st.m > -4) largest_error = std::max(largest_error, k.error);
-  out_.lse.tolerance += largest_error;
+  out_.lse.tolerance += std::max(of_m, of_l) * largest_error;
   if (lse_is_free) out_.lse = free;
   if (f.lse_format) {
     out_.lse.value = round_narrow(*f.lse_format, lse, f.truncated);
@@ -810,6 +845,8 @@ const RowPrediction& Predictor::row(const Fault& f, const RowPlace& asked, std::
 const RowPrediction& Predictor::one_row(const Fault& f, const RowPlace& at, std::span<const int64_t> columns) {
   out_.o.assign(columns.size(), {});
   out_.visits.clear();
+  out_.m = -kInfinity;
+  out_.ln_l = 0;
   poisoned_ = false;
   const Shape& s = p_.shape;
   look(f, at);
@@ -825,9 +862,10 @@ const RowPrediction& Predictor::one_row(const Fault& f, const RowPlace& at, std:
     case HeadRule::last: vg = s.hk - 1; break;
   }
   const HeadData& values = head(f.batch_zero_keys ? 0 : at.b, vg);
+  for (Key& k : keys_) k.counts = k.counts && !(f.weight == 0 && at_split_boundary(f, k.index));
 
   const auto keys = static_cast<int64_t>(keys_.size());
-  const int64_t splits = std::max<int64_t>(1, f.walk.splits), size = (s.nk + splits - 1) / splits;
+  const int64_t splits = std::max<int64_t>(1, f.walk.splits), size = std::max<int64_t>(1, f.walk.keys_per_split(s.nk));
   const double sink = p_.sink ? double((*p_.sink)[static_cast<size_t>(f.sink == SinkRule::of_head_zero ? 0 : at.h)]) : -kInfinity;
   const auto sink_state = [&](double value) {
     State z;
@@ -857,7 +895,7 @@ const RowPrediction& Predictor::one_row(const Fault& f, const RowPlace& at, std:
       }
       continue;
     }
-    if (f.sink == SinkRule::per_split && sink != -kInfinity) merge(f, st, sink_state(sink), true);
+    if (f.sink == SinkRule::per_split && sink != -kInfinity) merge(f, st, sink_state(sink), true, columns);
     if (f.merge == Merge::mean || f.merge == Merge::sum) {
       if (st.seen) {
         ++parts;
@@ -870,9 +908,10 @@ const RowPrediction& Predictor::one_row(const Fault& f, const RowPlace& at, std:
       }
     }
     if (!st.seen && f.merge == Merge::empty_counted) {
-      State one = sink_state(f.index == 1 && state_.seen ? state_.m : 0.0);
+      State one = sink_state(f.index == 1 && state_.seen ? state_.m : f.number);
+      if (f.index == 2) one.l = 0, one.seen = false;
       if (first) state_ = one;
-      else merge(f, state_, one, true);
+      else merge(f, state_, one, true, columns);
       first = false;
       continue;
     }
@@ -887,7 +926,7 @@ const RowPrediction& Predictor::one_row(const Fault& f, const RowPlace& at, std:
     }
     state_.last_m = part_.last_m;
     state_.last_l = part_.last_l;
-    merge(f, state_, part_, f.merge != Merge::no_rescale && f.fold != Fold::no_maximum);
+    merge(f, state_, part_, f.merge != Merge::no_rescale && f.fold != Fold::no_maximum, columns);
   }
   if ((f.merge == Merge::mean || f.merge == Merge::sum) && parts > 0 && state_.seen)
     for (size_t d = 0; d < columns.size(); ++d) {
@@ -899,11 +938,11 @@ const RowPrediction& Predictor::one_row(const Fault& f, const RowPlace& at, std:
   const double lse_without_sink = state_.m + std::log(state_.l), l_without_sink = state_.l, m_without_sink = state_.m;
   std::vector<double> o_without_sink;
   if (f.sink == SinkRule::in_lse_only) o_without_sink = state_.o;
-  if (sink == -kInfinity && p_.sink && f.sink == SinkRule::infinite_is_zero) merge(f, state_, sink_state(0), true);
+  if (sink == -kInfinity && p_.sink && f.sink == SinkRule::infinite_is_zero) merge(f, state_, sink_state(0), true, columns);
   if (sink != -kInfinity) {
     Fault plain = f;
     if (!f.merges_sink) plain.merge = Merge::right;
-    const auto add = [&](double value) { merge(plain, state_, sink_state(value), true); };
+    const auto add = [&](double value) { merge(plain, state_, sink_state(value), true, columns); };
     switch (f.sink) {
       case SinkRule::right:
       case SinkRule::of_head_zero: add(sink); break;
@@ -931,7 +970,7 @@ const RowPrediction& Predictor::one_row(const Fault& f, const RowPlace& at, std:
       case SinkRule::with_first_value: {
         State z = sink_state(sink);
         for (size_t d = 0; d < columns.size() && s.nk > 0; ++d) z.o[d] = values.v_row(0)[columns[d]];
-        merge(f, state_, z, true);
+        merge(f, state_, z, true, columns);
         break;
       }
       case SinkRule::in_output_only:

@@ -43,6 +43,7 @@ struct PredictedVisit {
 struct RowPrediction {
   std::vector<Predicted> o;  // of the columns asked for
   Predicted lse;
+  double m = 0, ln_l = 0;  // of the state that LSE is made of
   std::vector<PredictedVisit> visits;  // tiles with a key that counts
 };
 
@@ -79,10 +80,11 @@ class Predictor {
   const HeadData& head(int64_t b, int64_t key_head);
   const std::vector<Dot>& dots(int64_t qb, int64_t qh, int64_t qi, int64_t kb, int64_t key_head, int64_t columns);
   void look(const Fault& fault, const RowPlace& place);
+  bool at_split_boundary(const Fault& fault, int64_t key) const;
   bool reaches_padding(const Fault& fault) const;
   bool visible_by_mask(const Fault& fault, const RowPlace& place, int64_t j) const;
   void walk_split(const Fault& fault, int64_t begin, int64_t end, int32_t split, const HeadData& values, std::span<const int64_t> columns, State& state);
-  void merge(const Fault& fault, State& into, const State& other, bool rescaled) const;
+  void merge(const Fault& fault, State& into, const State& other, bool rescaled, std::span<const int64_t> columns) const;
   void finish(const Fault& fault, State& state, double lse_without_sink, bool lse_seen, std::span<const int64_t> columns, const HeadData& values);
 
   const Problem& p_;
