@@ -119,6 +119,51 @@ TEST(Predict, missing_rescale_of_two_keys) {
   EXPECT_NEAR(predict.row(f, {}, column).o[0].value, 0.25, 1e-7);
 }
 
+TEST(Predict, a_key_dropped_at_a_split_of_whole_tiles_is_that_key_masked) {
+  const Problem p = small_problem(DType::f32);
+  Fault dropped = fault(Family::key_dropped, {4, false, 2, Cut::tiles});
+  EXPECT_EQ(dropped.walk.keys_per_split(p.shape.nk), 12);  // three of five tiles
+  dropped.weighed_key = KeyRule::last_of_split;
+  dropped.weight = 0;
+  Problem without = p;
+  without.mask = BoolMask{Layout::packed({1, 1, 1, p.shape.nk}), std::vector<uint8_t>(static_cast<size_t>(p.shape.nk), 1)};
+  without.mask->storage[11] = 0;
+  Judge judge;
+  Predictor predict(p, {}, strict(p.type));
+  for (int64_t i = 0; i < p.shape.nq; ++i) {
+    const RowReference exact = judge.row(without, 0, 1, i, {.numerics = strict(p.type)});
+    const RowPrediction& row = predict.row(dropped, {0, 1, i}, all_columns(p));
+    for (size_t d = 0; d < row.o.size(); ++d) EXPECT_NEAR(row.o[d].value, exact.o[d], 1e-13);
+    EXPECT_NEAR(row.lse.value, exact.lse, 1e-13);
+  }
+}
+
+TEST(Predict, a_window_whose_left_end_alone_stands_at_the_other_corner) {
+  Problem p = small_problem(DType::f32), meant = p;
+  p.window.left = 15;
+  Fault left = fault(Family::window_wrong);
+  left.sight.left_at = Sight::Corner::other;
+  // Row i sees keys from i - 15 on, which is all that the diagonal leaves.
+  Judge judge;
+  Predictor predict(p, {}, strict(p.type));
+  for (int64_t i = 0; i < p.shape.nq; ++i) {
+    const RowReference exact = judge.row(meant, 0, 1, i, {.numerics = strict(p.type)});
+    EXPECT_NEAR(predict.row(left, {0, 1, i}, all_columns(p)).lse.value, exact.lse, 1e-13);
+  }
+}
+
+TEST(Predict, lse_of_other_multiples_of_m_and_ln_l) {
+  const Problem p = small_problem(DType::f32);
+  Predictor predict(p, {}, strict(p.type));
+  Fault affine = fault(Family::lse_wrong);
+  affine.lse = LseRule::affine;
+  affine.lse_of_m = 0.5;
+  affine.lse_of_l = 2;
+  affine.lse_plus = 3;
+  const RowPrediction right = predict.row(fault(Family::none), {0, 0, 4}, all_columns(p));
+  EXPECT_DOUBLE_EQ(predict.row(affine, {0, 0, 4}, all_columns(p)).lse.value, 0.5 * right.m + 2 * right.ln_l + 3);
+}
+
 TEST(Predict, every_candidate_has_a_prediction_and_a_family) {
   Problem p = small_problem(DType::f16);
   p.window = {3, 2};
