@@ -177,14 +177,15 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     distinct = 0;
     for (size_t j = 0; j < n; ++j) distinct += out.group[j] == static_cast<int64_t>(j) ? 1 : 0;
   }
-  // Keys with the same score in f32 round alike: their values add up before they are squared.
+  // Keys with the same score round alike: their values add up before they are squared. (Not scores that only f32 makes equal: the
+  // rounding that does so moves the weights.) Softcap makes equal what lies beyond it, to f32 in any case.
   const double cap = problem.softcap;
   if (cap > 0) {
     out.scratch.resize(n);
     for (size_t j = 0; j < n; ++j) out.scratch[j] = static_cast<double>(static_cast<float>(cap * std::tanh(row.x[j] / cap)));
   }
   const bool ties = cap > 0 ? tie_groups(row, [&](size_t j) { return out.scratch[j]; }, out)
-                            : tie_groups(row, [&](size_t j) { return static_cast<double>(static_cast<float>(row.x[j])); }, out);
+                            : tie_groups(row, [&](size_t j) { return row.x[j]; }, out);
   const size_t weights = distinct + (row.has_sink ? 1 : 0);
   const bool one_weight = weights <= 1;
 
