@@ -224,6 +224,7 @@ class Tally {
     }
     ++v_.failures;
     ++v_.buckets[kBuckets - 1];
+    (col < 0 ? v_.worst_lse_ratio : v_.worst_ratio) = kInfinity;
     element({row.b, row.h, row.i, col, got, expected, 0, kInfinity, kInfinity});
     const bool finite = std::isfinite(got);
     fail(Check::non_finite, finite ? Disposition::incorrect : Disposition::non_finite,

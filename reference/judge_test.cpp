@@ -237,6 +237,8 @@ TEST(Judge, SpecialRows) {
   // Flat: O = 1, LSE = ln 3.
   EXPECT_TRUE(verdict({1, 0}, std::log(3.0)).ok());
   EXPECT_EQ(verdict({NAN, 0}, std::log(3.0)).check, Check::non_finite);
+  EXPECT_EQ(verdict({NAN, 0}, std::log(3.0)).worst_ratio, kInf);
+  EXPECT_EQ(verdict({1, 0}, NAN).worst_lse_ratio, kInf);
   EXPECT_EQ(verdict({1, 0}, 0).check, Check::lse);
   // A NaN score: the row and its LSE are NaN.
   p.k.set(0, 0, 1, 0, NAN);

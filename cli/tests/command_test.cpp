@@ -561,6 +561,8 @@ TEST_F(Command, known_failures_of_a_ledger_are_no_violations_and_an_unexpected_p
     EXPECT_NE(repaired.out.find("unexpected pass"), std::string::npos) << repaired.out;
   }
   expect_refused("verify --kernel host --ledger nothing.tsv", 2, "nothing.tsv");
+  fs::remove_all(folder_ / "findings");  // told before a case runs, not after all of them
+  expect_refused("verify --kernel host --ledger ledger", 2, name);
 }
 
 TEST_F(Command, no_line_of_a_report_is_wider_than_100_columns) {
