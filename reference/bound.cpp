@@ -93,16 +93,17 @@ bool tie_groups(const Row& row, Score score, RowBound& out) {
   auto &group = out.group, &next = out.next_tied;
   auto &table = out.table, &last = out.last_tied;
   const size_t n = static_cast<size_t>(row.size());
-  const size_t slots = std::bit_ceil(2 * n + 1);
+  const size_t slots = std::bit_ceil(2 * n + 2);
+  const int shift = 64 - std::countr_zero(slots);
   table.assign(slots, -1);
   group.resize(n);
   next.assign(n, -1);
   last.resize(n);
   bool ties = false;
   for (size_t j = 0; j < n; ++j) {
-    const double own = score(j);
-    const uint64_t bits = std::bit_cast<uint64_t>(own) + std::bit_cast<uint64_t>(row.bias[j]) * 0x9E3779B97F4A7C15u;
-    size_t slot = static_cast<size_t>((bits * 0xD6E8FEB86659FD93u) >> 32) & (slots - 1);
+    const double own = score(j) + 0.0;  // -0 is 0
+    const uint64_t bits = std::bit_cast<uint64_t>(own) + std::bit_cast<uint64_t>(row.bias[j]) * 0xD6E8FEB86659FD93u;
+    auto slot = static_cast<size_t>((bits * 0x9E3779B97F4A7C15u) >> shift);  // the product's upper bits: many scores have zeros below
     while (table[slot] >= 0 && !(score(static_cast<size_t>(table[slot])) == own && row.bias[static_cast<size_t>(table[slot])] == row.bias[j]))
       slot = (slot + 1) & (slots - 1);
     const bool first = table[slot] < 0;
@@ -168,21 +169,21 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   size_t distinct = n;
   bool exact_dots = !row.dense || head.d <= 1 || problem.scale == 0;
   for (size_t j = 0; j < n && exact_dots && problem.scale != 0; ++j) exact_dots = row.dot_terms[j] <= 1;
-  if (exact_dots && tie_groups(row, [&](size_t j) { return row.x[j]; }, out)) {
+  const double cap = problem.softcap;
+  bool ties = (exact_dots || !(cap > 0)) && tie_groups(row, [&](size_t j) { return row.x[j]; }, out);
+  if (exact_dots && ties) {
     distinct = 0;
     for (size_t j = 0; j < n; ++j) distinct += out.group[j] == static_cast<int64_t>(j) ? 1 : 0;
   }
   // Keys with the same score round alike: their values add up before they are squared. (Not scores that only f32 makes equal: the
   // rounding that does so moves the weights.) Softcap makes equal what lies beyond it, to f32 in any case.
-  const double cap = problem.softcap;
   if (cap > 0) {
     out.scratch.resize(n);
     for (size_t j = 0; j < n; ++j) out.scratch[j] = row.x[j] / cap;
     hot_loops().tanhs(out.scratch.data(), row.size(), out.scratch.data());
     for (double& s : out.scratch) s = static_cast<double>(static_cast<float>(cap * s));
+    ties = tie_groups(row, [&](size_t j) { return out.scratch[j]; }, out);
   }
-  const bool ties = cap > 0 ? tie_groups(row, [&](size_t j) { return out.scratch[j]; }, out)
-                            : tie_groups(row, [&](size_t j) { return row.x[j]; }, out);
   const size_t weights = distinct + (row.has_sink ? 1 : 0);
   const bool one_weight = weights <= 1;
 
