@@ -192,7 +192,7 @@ class Worker::Process {
     ++r.sequence;
     const char byte = 1;
     if (send(socket_.get(), &byte, 1, MSG_NOSIGNAL) != 1) lose_closed();
-    wait();
+    wait(isolation_.seconds);
     if (read(reply().sequence) != r.sequence) lose(RunStatus::crashed, "it answered another question than it was asked");
     if (read(reply().device_lost) != 0) lose(RunStatus::crashed, one_line(text_of(read_words().words), kMostQuoted));
     if (++calls_ % kCallsBetweenLooks == 0) look_at_memory();
@@ -200,7 +200,7 @@ class Worker::Process {
   }
 
   // The answer to what was asked last, or to loading. Throws Lost.
-  void wait() {
+  void wait(double seconds) {
     const auto start = Clock::now();
     for (;;) {
       char byte;
@@ -214,7 +214,7 @@ class Worker::Process {
       if (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.get()), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0)
         lose(RunStatus::timed_out, "it was stopped (signal " + std::to_string(info.si_status) + ")");
       look_at_memory();
-      if (std::chrono::duration<double>(Clock::now() - start).count() > isolation_.seconds) lose(RunStatus::timed_out, "no answer within " + seconds_text(isolation_.seconds));
+      if (std::chrono::duration<double>(Clock::now() - start).count() > seconds) lose(RunStatus::timed_out, "no answer within " + seconds_text(seconds));
     }
   }
 
@@ -344,7 +344,7 @@ std::variant<std::unique_ptr<Worker>, LoadError> Worker::start(const std::string
   std::unique_ptr<Worker> worker;
   try {
     worker.reset(new Worker(std::make_unique<Process>(command_for(name, isolation), std::vector<std::string>{name}, isolation)));
-    worker->process_->wait();
+    worker->process_->wait(std::max(isolation.seconds, isolation.load_seconds));
   } catch (const CannotStart& e) {
     return LoadError{LoadError::Kind::bad_plugin, e.what()};
   } catch (const Lost& lost) {
