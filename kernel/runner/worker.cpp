@@ -373,29 +373,34 @@ Needs Worker::ask(const PlannedCall& call) {
   return said_;
 }
 
-Outcome Worker::make(wire::Op op, size_t size, const uint8_t* image, uint8_t* result) {
+uint8_t* Worker::room(size_t bytes) {
+  if (image_.size() < bytes) image_.resize(bytes);
+  return image_.data();
+}
+
+Outcome Worker::make(wire::Op op, size_t size, uint8_t* image) {
   std::memcpy(process_->image(size), image, size);
   process_->call(op);
   Outcome out = process_->read(process_->reply().outcome);
   out.message[sizeof out.message - 1] = 0;
-  if (out.status == ATTEST_OK) std::memcpy(result, process_->image(size), size);
+  if (out.status == ATTEST_OK) std::memcpy(image, process_->image(size), size);
   return out;
 }
 
-Outcome Worker::forward(const PlannedCall& call, const uint8_t* image, uint8_t* result) {
+Outcome Worker::forward(const PlannedCall& call, uint8_t* image) {
   process_->request().call = call;
-  return make(wire::Op::forward, call.plan.size, image, result);
+  return make(wire::Op::forward, call.plan.size, image);
 }
 
-Outcome Worker::forward_two(const PlannedCall& first, const PlannedCall& second, const uint8_t* image, uint8_t* result) {
+Outcome Worker::forward_two(const PlannedCall& first, const PlannedCall& second, uint8_t* image) {
   process_->request().call = first;
   process_->request().second = second;
-  return make(wire::Op::forward_two, second_image(first) + second.plan.size, image, result);
+  return make(wire::Op::forward_two, second_image(first) + second.plan.size, image);
 }
 
-Outcome Worker::merge(const PlannedMerge& call, const uint8_t* image, uint8_t* result) {
+Outcome Worker::merge(const PlannedMerge& call, uint8_t* image) {
   process_->request().merging = call;
-  return make(wire::Op::merge, call.plan.size, image, result);
+  return make(wire::Op::merge, call.plan.size, image);
 }
 
 std::string Worker::end() { return process_->end(); }

@@ -50,9 +50,10 @@ void misbehave(const attest_args* a) {
         if (void* block = std::malloc(kBlock)) std::memset(block, 1, kBlock);
       }
     case corrupts_heap: {
-      volatile size_t past = 64;
+      // What the allocator keeps before a block, and what lies past it: that alone may be found much later.
+      volatile int64_t past = 64;
       auto* block = static_cast<char*>(std::malloc(24));
-      for (size_t n = 0; n < past; ++n) static_cast<volatile char*>(block)[n] = 0x41;
+      for (int64_t n = -8; n < past; ++n) static_cast<volatile char*>(block)[n] = 0x41;
       std::free(block);
       break;
     }
