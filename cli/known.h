@@ -1,6 +1,7 @@
 // known.h: a run beside the ledger of its kernel's known failures. corpus/ledger/README.md has the rules.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace attest::cli {
 class Known {
  public:
   // The entries that apply to this kernel's version, of a file or of a folder of ledgers; none where `path` is "".
-  // Stops where it cannot be read.
+  // Stops where it, or a case of it, cannot be read.
   Known(const std::string& path, const Kernel& kernel);
 
   const std::vector<KnownFailure>& failures() const { return failures_; }
@@ -26,7 +27,11 @@ class Known {
   void weigh(const std::string& file, const std::string& property, CaseResult& result, PropertyReport& report) const;
 
  private:
-  std::vector<LedgerEntry> entries_;
+  struct Entry {
+    LedgerEntry entry;
+    std::optional<Problem> problem;  // of its case; none for a URL
+  };
+  std::vector<Entry> entries_;
   std::vector<KnownFailure> failures_;
 };
 

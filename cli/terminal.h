@@ -7,16 +7,14 @@
 #include <cstdio>
 #include <string>
 
+#include "corpus/case_error.h"  // printable(): text of others as one line without control characters
+
 namespace attest::cli {
 
 enum class Colour { red, yellow, green };
 
 bool colours(std::FILE* file);
 std::string painted(const std::string& text, Colour colour, bool on);
-
-// Text of others (a kernel's message, a name in a file) as one line without control characters: those, and bytes that are no
-// UTF-8, become \n, \t or \xNN.
-std::string printable(const std::string& text);
 
 // Keeps stdout for one text: from now on, to the end of the process, everything else that is printed to it, by a kernel
 // in this process too, goes to stderr. Throws Stop (exit 2) where it cannot be written.

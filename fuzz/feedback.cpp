@@ -94,10 +94,15 @@ void record(const Problem& p, const Observation& seen, const Verdict& v) {
   // Special values of the outputs and of the states.
   uint32_t classes = 0;
   const double least_normal = std::ldexp(1.0, min_normal_exponent(p.type));
+  bool nan = false, infinite = false, zero = false, subnormal = false;  // without a branch for each element
   for (double o : seen.o) {
     const double a = std::fabs(o);
-    classes |= o != o ? 1u : a > std::numeric_limits<double>::max() ? 2u : a == 0 ? 4u : a < least_normal ? 8u : 0u;
+    nan |= o != o;
+    infinite |= a > std::numeric_limits<double>::max();
+    zero |= a == 0;
+    subnormal |= (a != 0) & (a < least_normal);
   }
+  classes |= (nan ? 1u : 0u) | (infinite ? 2u : 0u) | (zero ? 4u : 0u) | (subnormal ? 8u : 0u);
   for (double lse : seen.lse) classes |= lse != lse ? 16u : lse == -INFINITY ? 32u : std::fabs(lse) > 1e4 ? 64u : 0u;
   for (const TraceRecord& r : seen.trace) classes |= r.scale > 0 && r.scale < 0x1p-126f ? 128u : r.l > 0 && r.l == 1 ? 256u : 0u;
   classes |= v.loose > 0 ? 512u : 0u;

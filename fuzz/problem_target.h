@@ -1,10 +1,11 @@
 // problem_target.h: what the fuzz targets on problems have in common: decoding, mutators, findings, and a few commands.
 //
 // A target's file defines `problem_target`, and LLVMFuzzerTestOneInput as a call of run_input. libFuzzer's mutator and
-// crossover, and LLVMFuzzerInitialize, are defined once, here. Before libFuzzer starts, a target takes three commands:
+// crossover, and LLVMFuzzerInitialize, are defined once, here. Before libFuzzer starts, a target takes four commands:
 //     fuzz_whole_problem --to-case INPUT CASE      an input as a case file, .json or .safetensors
 //     fuzz_whole_problem --from-case CASE INPUT    and back
 //     fuzz_whole_problem --keep-crash INPUT FOLDER shrinks an input on which the kernel crashes (finding.h)
+//     fuzz_whole_problem --speed FOLDER SECONDS    executions a second on the inputs of a folder
 #pragma once
 
 #include <cstddef>

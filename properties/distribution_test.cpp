@@ -78,7 +78,8 @@ TEST(verify, a_stopped_run_reports_what_it_did) {
                                        stop = ended > 50;
                                      }});
   EXPECT_TRUE(report.stopped);
-  EXPECT_EQ(report.cases(), ended);
+  EXPECT_GE(report.cases(), ended);  // the other thread's batch is cut; what it gave counts
+  EXPECT_LT(report.cases(), ended + 8);
   EXPECT_LT(report.cases(), 200);
   EXPECT_TRUE(report.inconclusive());
   const VerifyReport whole = verify(host(), {.seed = 3, .cases = 20, .properties = "v_negated"});

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -91,6 +92,21 @@ TEST(Isolation, TheCaseThatKilledTheWorkerIsNamedAndAllOthersAreAsWithoutTheFaul
       EXPECT_EQ(compared + static_cast<int64_t>(dead.size()), static_cast<int64_t>(right.cases.size())) << fault;
     }
   }
+}
+
+TEST(Isolation, ARunThatIsStoppedAtALostWorkerTellsOfIt) {
+  const Kernel kernel = std::get<Kernel>(Kernel::load(ATTEST_MISBEHAVING_DIR "/misbehaving_segfault.so", Isolation{.seconds = 20}));
+  given.clear();
+  std::atomic<bool> stop{false};
+  VerifyListener listener;
+  listener.lost = [&](const LostCall&) { stop = true; };
+  const VerifyReport report = verify(kernel, std::span(&kJudged, 1), {.cases = 60, .threads = 1, .keep_failures = 60, .stop = &stop}, listener);
+  EXPECT_TRUE(report.stopped);
+  ASSERT_EQ(report.violations(), 1);
+  EXPECT_EQ(report.cases(), 1);
+  const Failure& f = report.properties.front().failures.front();
+  EXPECT_EQ(f.result.verdict.disposition, Disposition::crashed);
+  EXPECT_NE(f.result.verdict.detail.find("the run was stopped before the case ran alone"), std::string::npos) << f.result.verdict.detail;
 }
 
 TEST(Isolation, AWorkerThatAnEarlierCaseSpoiltIsToldAsSuch) {

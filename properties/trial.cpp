@@ -106,6 +106,7 @@ void RowScores::load(int64_t b, int64_t h, int64_t i) {
   q_.resize(static_cast<size_t>(p.shape.d));
   for (int64_t d = 0; d < p.shape.d; ++d) q_[static_cast<size_t>(d)] = p.q.get(b, h, i, d);
   classify(p, conventions_, head_, q_.data(), b, h, i, row_);
+  sum_fields(p, head_, q_.data(), row_);
   x_.clear();
   scores_.clear();
   if (row_.kind != RowKind::normal) return;

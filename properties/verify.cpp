@@ -117,6 +117,7 @@ struct BatchResult {
   Mix mix;
   std::vector<double> ratios;  // of its cases, for the progress
   bool lost = false;
+  bool cut = false;  // interrupted: not all of its cases ran
   uint64_t lost_at = 0;
   std::optional<CaseResult> lost_result;
 };
@@ -229,7 +230,7 @@ class Loop {
       BatchResult result = run_batch(p, item, kernel_, mine.judge);
       if (result.lost) result = run_one_by_one(p, item, mine.judge, std::move(result));
       result.report.seconds = since(begin);
-      if (listener_.ends && !stop_) {
+      if (listener_.ends && !stop_ && !result.cut) {  // (a batch that was cut is run again by who goes on)
         const std::lock_guard lock(mutex_);
         listener_.ends(batch, result.report, result.mix);
       }
@@ -252,6 +253,8 @@ class Loop {
     const PropertyContext context{kernel, judge, options_.contract, options_.exact};
     for (uint64_t index = item.first; index < item.last && !stop_; ++index) {
       if (static_cast<int64_t>(index % static_cast<uint64_t>(options_.shards)) != options_.shard) continue;
+      batch.cut = interrupted();
+      if (batch.cut) break;
       current_property = &p;
       current_index = index;
       const int64_t losses = losses_of_this_thread().count;
@@ -284,8 +287,11 @@ class Loop {
       std::string end;  // what was wrong with the end of its worker
     };
     std::vector<Alone> cases;
+    const Losses first_loss = losses_of_this_thread();
     for (uint64_t index = item.first; index < item.last; ++index) {
       if (static_cast<int64_t>(index % static_cast<uint64_t>(options_.shards)) != options_.shard) continue;
+      all.cut = interrupted();
+      if (all.cut) break;
       current_property = &p;
       current_index = index;
       const Kernel kernel = kernel_.alone();
@@ -298,6 +304,13 @@ class Loop {
       found = found || dead;
       if (!dead) one.end = kernel.end_workers();
       else if (!one.result || one.result->verdict.ok()) blame(one.result, losses_of_this_thread(), "");
+    }
+    if (all.cut && !found) {  // the case at which the worker was lost may not have had its turn
+      std::erase_if(cases, [&](const Alone& one) { return one.index >= lost.lost_at; });
+      Alone& culprit = cases.emplace_back(Alone{lost.lost_at, std::move(lost.lost_result), ""});
+      blame(culprit.result, first_loss, "; the run was stopped before the case ran alone");
+      all.ratios.push_back(0);
+      found = true;
     }
     if (!found) {
       // Nobody dies in his own call. What a case broke may show when its worker ends, unless that happens to every worker.

@@ -16,21 +16,10 @@ namespace attest {
 
 namespace {
 
-constexpr double kF32Unit = 0x1p-24;          // half a unit in the last place of f32, relative
 constexpr double kBlockFactor = 1.25;         // an aligned block costs 2^-23 + 2^-25 per addition at most
-constexpr double kFlush = 0x1p-126;           // results below may become 0
-constexpr double kEnlarge = 1 + 0x1p-36;      // covers the rounding of the sums in this file
-constexpr double kBinade = 1 + 0x1p-30;       // units in the last place count as those a little further out: results at a
-                                              // power of two, which inputs make on purpose, read the same in both paths
 constexpr double kVanishes = -1000;           // e^-1000 is 0 beside any bound
 constexpr double kTop = -0x1p-30;             // scores so near to the maximum count as the maximum
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Distance of a positive normal number to the nearest power of two.
-double to_power_of_two(double x) {
-  const double below = std::bit_cast<double>(std::bit_cast<uint64_t>(x) & 0x7FF0000000000000);
-  return std::min(x - below, 2 * below - x);
-}
 
 double grown(double unit, double times) { return std::expm1(times * std::log1p(unit)); }
 
@@ -73,22 +62,28 @@ double roundings_of_dot(const Row& row, size_t j, DType type) {
   return terms == 1 && static_cast<double>(static_cast<float>(dot)) == dot ? 0.0 : terms;
 }
 
-// Error of one score before the exponential, in score units, that it shares with no other key: of the dot
-// product, the softcap and the bias.
-double score_error(const Row& row, const std::vector<double>& dot_sizes, size_t j, const Problem& problem, Growth& sum_growth) {
-  const double scale = std::fabs(double{problem.scale});
-  const double x = std::fabs(row.x[j]);
-  const double depth = roundings_of_dot(row, j, problem.type);
-  double error = depth > 0 ? sum_growth(depth) * dot_sizes[j] * scale : 0.0;
-  if (problem.softcap > 0) {
-    // x and x / c are rounded; tanh flattens what came in by its slope; the result is rounded.
-    const double c = problem.softcap;
-    const double in = error + 2 * kF32Unit * (x + error);
-    const double capped = std::fabs(row.s[j] - row.bias[j]);
-    error = std::min(in * tanh_slope((x - in) / c), 2 * c) + (kTanhError + kF32Unit) * capped;
+// Errors of the scores before the exponential, in score units, that they share with no other key: of the dot products, the
+// softcap and the bias.
+void score_errors(const Row& row, const std::vector<double>& dot_sizes, const Problem& problem, Growth& sum_growth, RowBound& out) {
+  const size_t n = row.key.size();
+  const double scale = std::fabs(double{problem.scale}), c = problem.softcap;
+  for (size_t j = 0; j < n; ++j) {
+    const double depth = roundings_of_dot(row, j, problem.type);
+    out.own[j] = depth > 0 ? sum_growth(depth) * dot_sizes[j] * scale : 0.0;
   }
-  if (problem.bias) error += kF32Unit * ((problem.softcap > 0 ? 0.0 : x) + std::fabs(row.s[j])) * (1 + kF32Unit) + 2 * kF32Unit * error;
-  return error;
+  if (c > 0) {  // x and x / c are rounded; tanh flattens what came in by its slope; the result is rounded
+    out.scratch.resize(n);
+    for (size_t j = 0; j < n; ++j) {
+      const double x = std::fabs(row.x[j]);
+      out.own[j] += 2 * kF32Unit * (x + out.own[j]);
+      out.scratch[j] = (x - out.own[j]) / c;
+    }
+    tanh_slopes(row.size(), out.scratch.data());
+    for (size_t j = 0; j < n; ++j)
+      out.own[j] = std::min(out.own[j] * out.scratch[j], 2 * c) + (kTanhError + kF32Unit) * std::fabs(row.s[j] - row.bias[j]);
+  }
+  for (size_t j = 0; j < n && problem.bias; ++j)
+    out.own[j] += kF32Unit * ((c > 0 ? 0.0 : std::fabs(row.x[j])) + std::fabs(row.s[j])) * (1 + kF32Unit) + 2 * kF32Unit * out.own[j];
 }
 
 // Keys whose scores tie. Fills, per key, the first key with its `score` and bias, and the next one with it, -1 after the last;
@@ -98,16 +93,17 @@ bool tie_groups(const Row& row, Score score, RowBound& out) {
   auto &group = out.group, &next = out.next_tied;
   auto &table = out.table, &last = out.last_tied;
   const size_t n = static_cast<size_t>(row.size());
-  const size_t slots = std::bit_ceil(2 * n + 1);
+  const size_t slots = std::bit_ceil(2 * n + 2);
+  const int shift = 64 - std::countr_zero(slots);
   table.assign(slots, -1);
   group.resize(n);
   next.assign(n, -1);
   last.resize(n);
   bool ties = false;
   for (size_t j = 0; j < n; ++j) {
-    const double own = score(j);
-    const uint64_t bits = std::bit_cast<uint64_t>(own) + std::bit_cast<uint64_t>(row.bias[j]) * 0x9E3779B97F4A7C15u;
-    size_t slot = static_cast<size_t>((bits * 0xD6E8FEB86659FD93u) >> 32) & (slots - 1);
+    const double own = score(j) + 0.0;  // -0 is 0
+    const uint64_t bits = std::bit_cast<uint64_t>(own) + std::bit_cast<uint64_t>(row.bias[j]) * 0xD6E8FEB86659FD93u;
+    auto slot = static_cast<size_t>((bits * 0x9E3779B97F4A7C15u) >> shift);  // the product's upper bits: many scores have zeros below
     while (table[slot] >= 0 && !(score(static_cast<size_t>(table[slot])) == own && row.bias[static_cast<size_t>(table[slot])] == row.bias[j]))
       slot = (slot + 1) & (slots - 1);
     const bool first = table[slot] < 0;
@@ -173,18 +169,21 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   size_t distinct = n;
   bool exact_dots = !row.dense || head.d <= 1 || problem.scale == 0;
   for (size_t j = 0; j < n && exact_dots && problem.scale != 0; ++j) exact_dots = row.dot_terms[j] <= 1;
-  if (exact_dots && tie_groups(row, [&](size_t j) { return row.x[j]; }, out)) {
+  const double cap = problem.softcap;
+  bool ties = (exact_dots || !(cap > 0)) && tie_groups(row, [&](size_t j) { return row.x[j]; }, out);
+  if (exact_dots && ties) {
     distinct = 0;
     for (size_t j = 0; j < n; ++j) distinct += out.group[j] == static_cast<int64_t>(j) ? 1 : 0;
   }
-  // Keys with the same score in f32 round alike: their values add up before they are squared.
-  const double cap = problem.softcap;
+  // Keys with the same score round alike: their values add up before they are squared. (Not scores that only f32 makes equal: the
+  // rounding that does so moves the weights.) Softcap makes equal what lies beyond it, to f32 in any case.
   if (cap > 0) {
     out.scratch.resize(n);
-    for (size_t j = 0; j < n; ++j) out.scratch[j] = static_cast<double>(static_cast<float>(cap * std::tanh(row.x[j] / cap)));
+    for (size_t j = 0; j < n; ++j) out.scratch[j] = row.x[j] / cap;
+    hot_loops().tanhs(out.scratch.data(), row.size(), out.scratch.data());
+    for (double& s : out.scratch) s = static_cast<double>(static_cast<float>(cap * s));
+    ties = tie_groups(row, [&](size_t j) { return out.scratch[j]; }, out);
   }
-  const bool ties = cap > 0 ? tie_groups(row, [&](size_t j) { return out.scratch[j]; }, out)
-                            : tie_groups(row, [&](size_t j) { return static_cast<double>(static_cast<float>(row.x[j])); }, out);
   const size_t weights = distinct + (row.has_sink ? 1 : 0);
   const bool one_weight = weights <= 1;
 
@@ -207,7 +206,7 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     const double for_each = sum_growth(static_cast<double>(head.d) - (problem.type == DType::f32 ? 0 : 1)) * std::fabs(double{problem.scale});
     for (size_t j = 0; j < n; ++j) out.own[j] = for_each * dot_sizes[j];
   } else {
-    for (size_t j = 0; j < n; ++j) out.own[j] = score_error(row, dot_sizes, j, problem, sum_growth);
+    score_errors(row, dot_sizes, problem, sum_growth, out);
   }
   DeltaArguments deltas{out.own.data(), row.ds.data(), row.kappa.data(), row.p.data(), row.size(), exponent_error(0, 0), kVanishes, out.delta.data(), 0, 0, 0, 0};
   hot_loops().deltas(deltas);
@@ -297,9 +296,9 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
     out.low[d] = std::min(out.low[d], 0.0f);
     out.high[d] = std::max(out.high[d], 0.0f);
   }
-  if (ties) out.no_noise.assign(n, 0.0);  // the noise of tied keys is summed apart
   hot_loops().bound_sums({head.v.data(), row.key.data(), row.o_hi.data(), row.size(), dv, p_rel > 0, head.v_has_zero, !all_keys,
-                          out.grow.data(), out.rounding.data(), (ties ? out.no_noise : out.sigma2).data(),
+                          out.grow.data(), out.rounding.data(), ties ? nullptr : out.sigma2.data(),  // the noise of tied keys is summed apart
+                         
                           {out.spread.data(), out.near.data(), out.noise1.data(), out.noise_spread.data(), out.nonzero.data(),
                            out.low.data(), out.high.data()}});
   // sum (p sigma)^2 v^2 from the sums about O. Where it is the larger, at most four times itself cancels.
@@ -342,100 +341,43 @@ void bound_row(const Row& row, const HeadData& head, const Problem& problem, con
   out.drift.resize(columns);
   out.common.resize(columns);
   out.most_noise.resize(columns);
-  out.near_binade = false;
-  const double blocks = std::ceil(static_cast<double>(n) / 16);
   const double products = problem.type == DType::f32 && !one_weight ? 1 : 0;  // P v of two f32 is rounded as it enters the sum, unless P is 1
+  // Sums of O and l. Roundings of a sum are independent unless its terms repeat (ties) or are too small to count;
+  // then they all point one way. f32 outputs show every such rounding, so there the worst is taken.
+  const auto sum_noise = [&](double depth) {
+    const double one_way_steps = ties || p_rel == 0 ? depth : stagnation;
+    return depth + one_way_steps * one_way_steps;
+  };
   Growth value_growth{unit};
+  for (auto* v : {&out.theta, &out.steps}) v->resize(columns);
   for (size_t d = 0; d < columns; ++d) {
-    const double o = row.o_hi[d], o_abs = std::fabs(o), v_low = out.low[d], v_high = out.high[d];
-    const double far = std::max(v_high - o, o - v_low);
-    const double magnitude = std::max(std::fabs(v_low), std::fabs(v_high));
-    const double sink_spread = sink_grow * o_abs;
-    const double theta = value_growth(additions(out.nonzero[d], numerics) + rescales + products);
-    const bool one_way = !numerics.aligned_blocks && (v_low >= 0 || v_high <= 0);
-    const double absolute = (out.flushed_abs[d] + (out.nonzero[d] + rescales + 1) * kFlush) * inverse_flush;
-    // sum w |v| / sum w, where sum p e^delta |v| <= sum p |v| + sum p (e^delta - 1) (|v - O| + |O|).
-    const double tail = row.o_abs[d] + out.spread[d] + o_abs * grow_sum;
-    const double mass = std::isnan(tail) ? magnitude : std::min(tail * inverse, magnitude);
-    // Never more than the relative part of all the mass, whatever the weights became.
-    const double rounding_abs = p_rel > 0 ? std::min((out.near_abs[d] + out.sub_abs[d]) * inverse, (1 + p_rel) * magnitude) : 0.0;
-    const double rounding_spread = p_rel > 0 ? out.near[d] + out.sub_spread[d] : 0.0;
-    // Errors that numerator and denominator share: of the weights, and of P's rounding where l sums it too.
-    const auto value_error = [&](bool shared_rounding) {
-      const double spread = out.spread[d] + sink_spread + (shared_rounding ? rounding_spread : 0.0);
-      const double low = shared_rounding ? std::max(l_low - l_rounding, l_low / 2) : l_low;
-      const double shared = std::isnan(spread) ? far : std::min(spread / low, far);
-      const double rounding = shared_rounding ? 0.0 : rounding_abs;
-      const double sums = theta * (mass + rounding), own = rounding + absolute;
-      const double loss = phi < 0.5 ? phi / (1 - phi) : 2 * phi;
-      const double l_sums = (o_abs + shared) * loss;
-      // Sums of one sign that all round to nearest (2^-24 each way) or all truncate (2^-23 one way): the errors of
-      // numerator and denominator do not add up.
-      const double both = one_way ? std::max(sums, l_sums) + sums * loss : sums + l_sums;
-      return shared + own * (1 + loss) + both;
-    };
-    const double score_spread = (out.spread[d] + sink_spread) * inverse;
-    out.range[d] = std::max(0.0, v_high - v_low);
-    // Of equal values the weights make nothing, whatever a path's rounding of O leaves of v - O.
-    out.score_part[d] = out.range[d] == 0 ? 0.0 : std::isnan(score_spread) ? far : std::min(score_spread, far);
-    // What the double path's own errors of p make of O.
-    const double by_gain = gain * score_spread, by_far = far * p_kappa / row.l;
-    out.enclosure[d] = !row.enclosed || p_kappa == 0 ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
-    double error = 0;
-    if (may_keep_l) error = std::max(error, value_error(false));
-    if (may_round_l) error = std::max(error, value_error(true));
-    // The division, then the one rounding to the output type; small results may flush.
-    const double before = (o_abs + error) * kBinade;
-    const double divided = error + kDivisionUlps * ulp_at(DType::f32, before) * (1 + kF32Unit);
-    const double least = (o_abs - divided) / kBinade;
-    const double after = (o_abs + divided) * kBinade;
-    double total = divided;
-    if (problem.type != DType::f32) total += ulp_at(problem.type, std::min(after, largest_finite(problem.type))) / 2;
-    if (problem.type != DType::f16 && least < kFlush) total += kFlush;
-    if (row.enclosed) {
-      // Units in the last place jump at powers of two; the exact path decides where one is too near to call.
-      const double blur = 2 * (out.enclosure[d] + row.o_sum_error[d]) + error * 0x1p-36;
-      // (Below 2^-100 there is one unit, or none that matters.)
-      for (double edge : {before, after})
-        if (edge > 0x1p-100 && n > 1 && to_power_of_two(edge) <= blur)
-          out.near_binade = true;
-      if (o_abs > 0 && problem.type != DType::f16 && std::fabs(least - kFlush) <= blur) out.near_binade = true;
-    }
-    out.o[d] = total * kEnlarge;
-
-    // Predicted variance, all of it in units of O. Uniform errors of half width a have variance a^2 / 3.
-    const double inverse_l = 1 / row.l;
-    const double mean_abs = row.o_abs[d] * inverse_l;
-    // Whatever the scores' errors do, O stays among the values, and P's rounding moves it by no more than the values: an
-    // error of at most e is sub-Gaussian with e^2.
-    const double within = out.range[d] * out.range[d], beyond = 9 * magnitude * magnitude, inverse_l2 = inverse_l * inverse_l;
-    const double most_noise = out.most_noise[d] = p_rel > 0 ? beyond : within;
-    double weights_noise = std::min(out.noise_spread[d] * inverse_l2, most_noise);
-    if (p_rel > 0 && may_keep_l) weights_noise = std::max(weights_noise, std::min(out.noise_abs[d] * inverse_l2, most_noise));
-    if (!(grow_sum < row.l)) weights_noise = most_noise;  // the weights may be anything
-    if (one_weight && p_rel == 0) weights_noise = 0;
-    // Sums of O and l. Roundings of a sum are independent unless its terms repeat (ties) or are too small to count;
-    // then they all point one way. f32 outputs show every such rounding, so there the worst is taken.
-    const auto sum_noise = [&](double depth) {
-      const double one_way_steps = ties || p_rel == 0 ? depth : stagnation;
-      return depth + one_way_steps * one_way_steps;
-    };
-    const double together = kF32Unit * mean_abs;
-    const double accumulation = (sum_noise(additions(out.nonzero[d], numerics)) + rescales) * together * together;
-    // What moves all columns together: l, the factors of the rescales, the rounded scale.
-    const double common = (sum_noise(additions(l_terms, numerics)) + rescales + (one_weight ? 0.0 : rescales + arguments_noise * arguments_noise)) * together * together;
-    out.common[d] = std::sqrt(common / 3);
-    const double division = 0x1p-23 * o_abs;
-    // Just below a power of two the larger unit counts: V of ones gives 1 or 1 - 2^-53, as the path has it.
-    const double output = problem.type == DType::f32 ? 0.0 : ulp_at(problem.type, std::min(o_abs * kBinade, largest_finite(problem.type))) / 2;
-    double variance = weights_noise + (accumulation + common + division * division + output * output) / 3;
-    const double floor = together * together / 3;
-    variance = std::max(variance, floor);
-    const double subnormal = problem.type == DType::f16 ? 0.0 : (o_abs < 2 * kFlush ? kFlush : 0.0);
-    out.variance[d] = variance + (absolute + subnormal) * (absolute + subnormal);
-    const bool truncates = numerics.aligned_blocks || numerics.acc_rounding == Rounding::toward_zero;
-    out.drift[d] = truncates ? (numerics.aligned_blocks ? blocks : static_cast<double>(n)) * 0x1p-23 * mean_abs : 0.0;
+    const double depth = additions(out.nonzero[d], numerics);
+    out.theta[d] = value_growth(depth + rescales + products);
+    out.steps[d] = sum_noise(depth);
   }
+  // What moves all columns together: l, the factors of the rescales, the rounded scale.
+  const double common = sum_noise(additions(l_terms, numerics)) + rescales + (one_weight ? 0.0 : rescales + arguments_noise * arguments_noise);
+  ColumnArguments c{};
+  c.dv = dv;
+  c.o = row.o_hi.data(), c.o_abs = row.o_abs.data(), c.o_sum_error = row.enclosed ? row.o_sum_error.data() : out.sub_abs.data();
+  c.low = out.low.data(), c.high = out.high.data();
+  c.theta = out.theta.data(), c.steps = out.steps.data(), c.nonzero = out.nonzero.data();
+  c.spread = out.spread.data(), c.near = out.near.data(), c.near_abs = out.near_abs.data();
+  c.sub_abs = out.sub_abs.data(), c.sub_spread = out.sub_spread.data(), c.flushed_abs = out.flushed_abs.data();
+  c.noise_spread = out.noise_spread.data(), c.noise_abs = out.noise_abs.data();
+  c.l = row.l, c.l_low = l_low, c.l_low_rounded = std::max(l_low - l_rounding, l_low / 2);
+  c.inverse_flush = inverse_flush, c.phi = phi, c.grow_sum = grow_sum, c.sink_grow = sink_grow, c.p_rel = p_rel;
+  c.rescales = rescales, c.gain = gain, c.p_kappa = p_kappa, c.common = std::sqrt(common / 3);
+  c.truncates = numerics.aligned_blocks || numerics.acc_rounding == Rounding::toward_zero;
+  c.blocks = numerics.aligned_blocks ? std::ceil(static_cast<double>(n) / 16) : static_cast<double>(n);
+  c.may_round_l = may_round_l, c.may_keep_l = may_keep_l, c.one_weight = one_weight, c.aligned_blocks = numerics.aligned_blocks;
+  c.enclosed = row.enclosed, c.several_keys = n > 1;
+  c.least_exponent = min_subnormal_exponent(problem.type), c.significand_bits = significand_bits(problem.type), c.largest = largest_finite(problem.type);
+  c.f32 = problem.type == DType::f32, c.flushes = problem.type != DType::f16;
+  c.bound = out.o.data(), c.score_part = out.score_part.data(), c.range = out.range.data(), c.enclosure = out.enclosure.data();
+  c.variance = out.variance.data(), c.drift = out.drift.data(), c.common_part = out.common.data(), c.most_noise = out.most_noise.data();
+  hot_loops().columns(c);
+  out.near_binade = c.near_binade;
 
   // LSE = m + ln l: nothing is shared, so the rounding of the scale counts on m too.
   double delta_lse = std::max(std::log(l_high_lse / row.l), std::log(row.l / l_low_lse));

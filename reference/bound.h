@@ -24,10 +24,10 @@ struct RowBound {
   bool near_binade = false;         // a half-ulp term hangs on a comparison too close for the double path
 
   // Scratch, per key and per column.
-  std::vector<double> delta, own, more, less, grow, rounding, flush, sub, sigma2, no_noise;
+  std::vector<double> delta, own, more, less, grow, rounding, flush, sub, sigma2;
   std::vector<int64_t> group, next_tied;
   std::vector<int32_t> table, last_tied;
-  std::vector<double> spread, near, near_abs, scratch, noise1, noise_spread, noise_abs, flushed_abs, sub_abs, sub_spread, nonzero;
+  std::vector<double> spread, near, near_abs, scratch, theta, steps, noise1, noise_spread, noise_abs, flushed_abs, sub_abs, sub_spread, nonzero;
   std::vector<float> low, high;
 };
 

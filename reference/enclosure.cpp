@@ -185,14 +185,23 @@ void enclose_row(const Problem& problem, const HeadData& head, const double* q, 
   hot_loops().scores({row.dot.data(), row.dot_abs.data(), row.dot_terms.data(), row.size(), scale, dot_roundings(head.d) * kUnit * std::fabs(scale),
                       row.x.data(), row.s.data(), row.kappa.data()});
   std::fill(row.s_low.begin(), row.s_low.end(), 0.0);
-  for (size_t j = 0; j < n && affine; ++j) {
-    double s = row.x[j];
-    if (cap > 0) {
-      const double x = s, error = row.kappa[j];
-      s = cap * std::tanh(x / cap);
-      row.kappa[j] = std::min(error * tanh_slope((std::fabs(x) - error) / cap), 2 * cap) + 8 * kUnit * std::fabs(s);
+  if (cap > 0) {
+    std::vector<double>&argument = row.pair_hi, &slope = row.pair_lo;
+    argument.resize(n);
+    slope.resize(n);
+    for (size_t j = 0; j < n; ++j) {
+      argument[j] = row.x[j] / cap;
+      slope[j] = (std::fabs(row.x[j]) - row.kappa[j]) / cap;
     }
-    const Pair with_bias = two_sum(s, row.bias[j]);
+    hot_loops().tanhs(argument.data(), row.size(), row.s.data());
+    tanh_slopes(row.size(), slope.data());
+    for (size_t j = 0; j < n; ++j) {
+      row.s[j] *= cap;
+      row.kappa[j] = std::min(row.kappa[j] * slope[j], 2 * cap) + 8 * kUnit * std::fabs(row.s[j]);
+    }
+  }
+  for (size_t j = 0; j < n && affine; ++j) {
+    const Pair with_bias = two_sum(row.s[j], row.bias[j]);
     row.s[j] = with_bias.hi;
     row.s_low[j] = with_bias.lo;
   }

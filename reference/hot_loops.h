@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "reference/numerics.h"
+
 namespace attest {
 
 // value[j] = q.k, abs[j] = sum |q_d k_d|, terms[j] = its nonzero products, for the keys key[0..n).
@@ -17,6 +19,17 @@ struct DotArguments {
   int64_t n, d;
   bool dense;  // neither q nor K holds a zero: every product counts as a term
   double *value, *abs, *terms;
+};
+
+// field[j] = sum q_d max(|k_d|, least) over the k_d that are not 0.
+struct FieldArguments {
+  const double* q;
+  const float* k;
+  const int64_t* key;
+  int64_t n, d;
+  double least;
+  bool zeros;  // K holds zeros
+  double* field;
 };
 
 // high[j] + low[j] = q.k within 8 (d 2^-53)^2 abs[j], for `abs` from `dots`.
@@ -75,7 +88,7 @@ struct BoundArguments {
   bool extremes;           // low and high are asked for
   const double* grow;      // p (e^delta - 1)
   const double* rounding;  // r
-  const double* sigma2;    // (p sigma)^2
+  const double* sigma2;    // (p sigma)^2; NULL: noise1 and noise2 stay 0
   BoundSums sums;
 };
 
@@ -159,17 +172,52 @@ struct WeightArguments {
   bool rare;                                                                                               // some sub or flush is not 0
 };
 
+// Constants of bound.cpp and of its loop over the columns.
+inline constexpr double kF32Unit = 0x1p-24;      // half a unit in the last place of f32, relative
+inline constexpr double kFlush = 0x1p-126;       // results below may become 0
+inline constexpr double kEnlarge = 1 + 0x1p-36;  // covers the rounding of the bound's sums
+inline constexpr double kBinade = 1 + 0x1p-30;   // units in the last place count as those a little further out: results at a
+                                                 // power of two, which inputs make on purpose, read the same in both paths
+
+// The bound of each column and the variance of its noise, from the sums over the keys; bound.md derives each term, bound.h says
+// what each result is.
+struct ColumnArguments {
+  int64_t dv;
+  // Of the row, per column.
+  const double *o, *o_abs, *o_sum_error;
+  const float *low, *high;
+  const double *theta;        // growth of a sum of so many terms as the column has, less 1
+  const double *steps;        // roundings of that sum, squared: those that may point one way count with all pairs
+  const double *spread, *near, *near_abs, *sub_abs, *sub_spread, *flushed_abs, *noise_spread, *noise_abs;
+  const double *nonzero;      // terms of the sum
+  // Of the row.
+  double l, l_low, l_low_rounded;     // l; from below; and where P's rounding, which l sums, makes it less still
+  double inverse_flush, phi, grow_sum, sink_grow, p_rel;
+  double rescales, gain, p_kappa, blocks;
+  double common;  // deviation that all columns share, in units of 2^-24 sum p |v| / l
+  bool may_round_l, may_keep_l, one_weight, aligned_blocks, truncates, enclosed, several_keys;
+  // Of the output's type: its least subnormal exponent, bits of its significand, largest value. Whether below 2^-126 it may flush.
+  int least_exponent, significand_bits;
+  double largest;
+  bool f32, flushes;
+  double *bound, *score_part, *range, *enclosure, *variance, *drift, *common_part, *most_noise;  // results
+  bool near_binade;                                                                            // result
+};
+
 struct HotLoops {
   const char* name;
   void (*widen_f16)(const uint8_t* from, int64_t n, float* to);   // unaligned
   void (*widen_bf16)(const uint8_t* from, int64_t n, float* to);
   bool (*has_zero)(const float* x, int64_t n);
   bool (*has_nonfinite)(const float* x, int64_t n);               // a NaN or an infinity
+  bool (*has_below)(const float* x, int64_t n, float least);      // a value nearer to 0 than `least` that is not 0
   // The smallest and the largest value of each column, of n rows and of those that stand there before. NaN counts as nothing.
   void (*extremes)(const float* x, int64_t n, int64_t columns, float* low, float* high);
   double (*dots)(const DotArguments&);  // returns sum abs[j]: finite, and above each of them, if all are finite
+  void (*field_sums)(const FieldArguments&);
   void (*dot_pairs)(const DotPairArguments&);
   void (*exps)(const double* x, int64_t n, double* y);  // e^x within two units in the last place; a subnormal one may be 0
+  void (*tanhs)(const double* x, int64_t n, double* y);  // within two units in the last place
   void (*exp_lows)(const ExpLowArguments&);
   void (*scores)(const ScoreArguments&);
   double (*maximum)(const double* x, int64_t n);  // -inf of none
@@ -183,6 +231,7 @@ struct HotLoops {
   void (*weighted_pairs)(const ValuePairArguments&);
   void (*bound_sums)(const BoundArguments&);
   void (*tied_sums)(const TiedArguments&);
+  void (*columns)(ColumnArguments&);
 };
 
 // How many roundings a product passes in `dots` of d products, at most: the sum is within dot_roundings(d) 2^-53 sum |q_d k_d|.

@@ -9,6 +9,7 @@
 #ifdef ATTEST_HAVE_SLEEF
 #include <sleef.h>
 #define ATTEST_EXP Sleef_expd4_u10avx2
+#define ATTEST_TANH Sleef_tanhd4_u10avx2
 #endif
 #endif
 #include "reference/hot_loops.inc"

@@ -9,6 +9,7 @@
 #ifdef ATTEST_HAVE_SLEEF
 #include <sleef.h>
 #define ATTEST_EXP Sleef_expd8_u10avx512f
+#define ATTEST_TANH Sleef_tanhd8_u10avx512f
 #endif
 #endif
 #include "reference/hot_loops.inc"

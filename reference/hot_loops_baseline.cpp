@@ -9,6 +9,7 @@
 #ifdef ATTEST_HAVE_SLEEF
 #include <sleef.h>
 #define ATTEST_EXP Sleef_expd2_u10sse2
+#define ATTEST_TANH Sleef_tanhd2_u10sse2
 #endif
 #endif
 #include "reference/hot_loops.inc"

@@ -391,6 +391,173 @@ TEST_P(HotLoopsTest, EveryNarrowNumberIsWidenedExactly) {
   }
 }
 
+TEST_P(HotLoopsTest, TanhIsWithinTwoUnits) {
+  std::vector<double> x, y;
+  for (double t : {0.0, 0x1p-1000, 0x1p-140, 0x1p-60, 0x1p-27, 1e-3, 0.1, 0.3, 0.6, 1.0, 3.0, 18.0, 19.1, 30.0, 800.0, 1e300})
+    for (double sign : {-1.0, 1.0}) x.push_back(sign * t);
+  for (int round = 0; round < 20000; ++round) x.push_back(std::ldexp(normal(), static_cast<int>(engine() % 40) - 35));
+  y.resize(x.size());
+  loops().tanhs(x.data(), static_cast<int64_t>(x.size()), y.data());
+  for (size_t j = 0; j < x.size(); ++j) {
+    const long double exact = std::tanh(static_cast<long double>(x[j]));
+    EXPECT_LE(std::fabs(static_cast<long double>(y[j]) - exact), 2 * kUnit * std::fabs(exact)) << x[j];
+  }
+}
+
+TEST_P(HotLoopsTest, FieldsTakeSubnormalFactorsForTheLeastNormal) {
+  const double least = 0x1p-14;
+  for (int64_t d : {1, 2, 3, 4, 7, 8, 15, 16, 33, 64})
+    for (bool zeros : {false, true}) {
+      const std::vector<double> q = normals(d);
+      std::vector<float> k = floats(6 * d);
+      for (float& x : k) {
+        if (engine() % 3 == 0) x *= 0x1p-16f;
+        if (zeros && engine() % 4 == 0) x = 0;
+      }
+      bool below = false;
+      for (float x : k) below = below || (x != 0 && std::fabs(x) < least);
+      EXPECT_EQ(loops().has_below(k.data(), static_cast<int64_t>(k.size()), static_cast<float>(least)), below);
+      const std::vector<int64_t> key = keys(3);
+      double field[3];
+      loops().field_sums({q.data(), k.data(), key.data(), 3, d, least, zeros, field});
+      for (size_t j = 0; j < 3; ++j) {
+        double expected = 0, size = 0;
+        for (int64_t c = 0; c < d; ++c) {
+          const double y = std::fabs(static_cast<double>(k[static_cast<size_t>(key[j] * d + c)]));
+          const double term = y == 0 ? 0.0 : q[static_cast<size_t>(c)] * std::max(y, least);
+          expected += term;
+          size += std::fabs(term);
+        }
+        EXPECT_NEAR(field[j], expected, 1e-14 * size);
+      }
+    }
+}
+
+// The bound of a column as bound.md has it, one column at a time.
+struct Column {
+  double bound, score_part, range, enclosure, variance, drift, common, most_noise;
+  bool near_binade = false;
+};
+double to_power_of_two(double x) {
+  const double below = std::exp2(std::floor(std::log2(x)));
+  return std::min(x - below, 2 * below - x);
+}
+Column column_of(const ColumnArguments& a, size_t d, DType type) {
+  Column out{};
+  const double o = a.o[d], o_abs = std::fabs(o), v_low = a.low[d], v_high = a.high[d];
+  const double far = std::max(v_high - o, o - v_low), magnitude = std::max(std::fabs(v_low), std::fabs(v_high));
+  const double inverse = 1 / a.l_low, sink_spread = a.sink_grow * o_abs;
+  const bool one_way = !a.aligned_blocks && (v_low >= 0 || v_high <= 0);
+  const double absolute = (a.flushed_abs[d] + (a.nonzero[d] + a.rescales + 1) * kFlush) * a.inverse_flush;
+  const double tail = a.o_abs[d] + a.spread[d] + o_abs * a.grow_sum;
+  const double mass = std::isnan(tail) ? magnitude : std::min(tail * inverse, magnitude);
+  const double rounding_abs = a.p_rel > 0 ? std::min((a.near_abs[d] + a.sub_abs[d]) * inverse, (1 + a.p_rel) * magnitude) : 0.0;
+  const double rounding_spread = a.p_rel > 0 ? a.near[d] + a.sub_spread[d] : 0.0;
+  const auto value_error = [&](bool shared_rounding) {
+    const double spread = a.spread[d] + sink_spread + (shared_rounding ? rounding_spread : 0.0);
+    const double shared = std::isnan(spread) ? far : std::min(spread / (shared_rounding ? a.l_low_rounded : a.l_low), far);
+    const double rounding = shared_rounding ? 0.0 : rounding_abs;
+    const double sums = a.theta[d] * (mass + rounding), own = rounding + absolute;
+    const double loss = a.phi < 0.5 ? a.phi / (1 - a.phi) : 2 * a.phi, l_sums = (o_abs + shared) * loss;
+    return shared + own * (1 + loss) + (one_way ? std::max(sums, l_sums) + sums * loss : sums + l_sums);
+  };
+  const double score_spread = (a.spread[d] + sink_spread) * inverse;
+  out.range = std::max(0.0, v_high - v_low);
+  out.score_part = out.range == 0 ? 0.0 : std::isnan(score_spread) ? far : std::min(score_spread, far);
+  const double by_gain = a.gain * score_spread, by_far = far * a.p_kappa / a.l;
+  out.enclosure = !a.enclosed || a.p_kappa == 0 ? 0.0 : 2 * (by_gain <= by_far ? by_gain : by_far);
+  double error = 0;
+  if (a.may_keep_l) error = std::max(error, value_error(false));
+  if (a.may_round_l) error = std::max(error, value_error(true));
+  const double before = (o_abs + error) * kBinade, divided = error + kDivisionUlps * ulp_at(DType::f32, before) * (1 + kF32Unit);
+  const double least = (o_abs - divided) / kBinade, after = (o_abs + divided) * kBinade;
+  double total = divided;
+  if (type != DType::f32) total += ulp_at(type, std::min(after, largest_finite(type))) / 2;
+  if (type != DType::f16 && least < kFlush) total += kFlush;
+  const double blur = 2 * (out.enclosure + a.o_sum_error[d]) + error * 0x1p-36;
+  for (double edge : {before, after}) out.near_binade = out.near_binade || (a.enclosed && a.several_keys && edge > 0x1p-100 && to_power_of_two(edge) <= blur);
+  if (a.enclosed && o_abs > 0 && type != DType::f16 && std::fabs(least - kFlush) <= blur) out.near_binade = true;
+  out.bound = total * kEnlarge;
+
+  const double mean_abs = a.o_abs[d] / a.l;
+  out.most_noise = a.p_rel > 0 ? 9 * magnitude * magnitude : out.range * out.range;
+  double weights_noise = std::min(a.noise_spread[d] / a.l / a.l, out.most_noise);
+  if (a.p_rel > 0 && a.may_keep_l) weights_noise = std::max(weights_noise, std::min(a.noise_abs[d] / a.l / a.l, out.most_noise));
+  if (!(a.grow_sum < a.l)) weights_noise = out.most_noise;
+  if (a.one_weight && a.p_rel == 0) weights_noise = 0;
+  const double together = kF32Unit * mean_abs, division = 0x1p-23 * o_abs;
+  out.common = a.common * together;
+  const double output = type == DType::f32 ? 0.0 : ulp_at(type, std::min(o_abs * kBinade, largest_finite(type))) / 2;
+  const double variance = weights_noise + out.common * out.common + ((a.steps[d] + a.rescales) * together * together + division * division + output * output) / 3;
+  const double subnormal = type == DType::f16 ? 0.0 : (o_abs < 2 * kFlush ? kFlush : 0.0);
+  out.variance = std::max(variance, together * together / 3) + (absolute + subnormal) * (absolute + subnormal);
+  out.drift = a.truncates ? a.blocks * 0x1p-23 * mean_abs : 0.0;
+  return out;
+}
+
+TEST_P(HotLoopsTest, ColumnsAreBoundedAsOneByOne) {
+  int near = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const auto columns = static_cast<size_t>(1 + engine() % 21);
+    const DType type = kAllDTypes[engine() % 3];
+    const auto chance = [&](int one_in) { return engine() % static_cast<unsigned>(one_in) == 0; };
+    const auto size = [&] { return chance(6) ? 0.0 : std::ldexp(std::fabs(normal()), static_cast<int>(engine() % 30) - 25); };
+    const auto sizes = [&] {
+      std::vector<double> x(columns);
+      for (double& v : x) v = chance(40) ? kInf : chance(40) ? std::nan("") : size();
+      return x;
+    };
+    std::vector<double> o(columns), o_abs(columns), sum_error(columns), theta(columns), steps(columns), nonzero(columns);
+    std::vector<float> low(columns), high(columns);
+    for (size_t d = 0; d < columns; ++d) {
+      const double unit = chance(5) ? 0x1p-120 : chance(5) ? 0x1p100 : 1.0;
+      const double a = unit * normal(), b = chance(4) ? a : unit * normal();
+      low[d] = static_cast<float>(std::min(a, b)), high[d] = static_cast<float>(std::max(a, b));
+      o[d] = chance(6) ? std::ldexp(1.0, static_cast<int>(engine() % 20) - 10) : chance(6) ? 0.0 : low[d] + (static_cast<double>(high[d]) - low[d]) * 0.3;
+      o_abs[d] = std::fabs(o[d]) + size();
+      sum_error[d] = chance(3) ? 0x1p-12 * std::fabs(o[d]) : 0.0;
+      theta[d] = size() * 0x1p-10;
+      steps[d] = size() * 100;
+      nonzero[d] = static_cast<double>(engine() % 100);
+    }
+    const std::vector<double> spread = sizes(), near_sum = sizes(), near_abs = sizes(), sub_abs = sizes(), sub_spread = sizes(), flushed = sizes(), noise_spread = sizes(), noise_abs = sizes();
+    std::vector<double> result[8];
+    for (auto& r : result) r.assign(columns, -1);
+    ColumnArguments a{};
+    a.dv = static_cast<int64_t>(columns);
+    a.o = o.data(), a.o_abs = o_abs.data(), a.o_sum_error = sum_error.data(), a.low = low.data(), a.high = high.data();
+    a.theta = theta.data(), a.steps = steps.data(), a.nonzero = nonzero.data();
+    a.spread = spread.data(), a.near = near_sum.data(), a.near_abs = near_abs.data(), a.sub_abs = sub_abs.data(), a.sub_spread = sub_spread.data();
+    a.flushed_abs = flushed.data(), a.noise_spread = noise_spread.data(), a.noise_abs = noise_abs.data();
+    a.l = 1 + size(), a.l_low = a.l * 0.99, a.l_low_rounded = a.l * 0.98;
+    a.inverse_flush = 1, a.phi = chance(5) ? 0.7 : size() * 0x1p-8, a.grow_sum = chance(5) ? kInf : size(), a.sink_grow = chance(3) ? size() : 0.0;
+    a.p_rel = chance(3) ? 0.0 : 0x1p-9, a.rescales = static_cast<double>(engine() % 5), a.gain = chance(3) ? 0.0 : 0x1p-20, a.p_kappa = chance(3) ? 0.0 : 0x1p-18;
+    a.blocks = 6, a.common = size() * 10;
+    a.may_keep_l = chance(2), a.may_round_l = !a.may_keep_l || chance(2), a.one_weight = chance(4), a.aligned_blocks = chance(2), a.truncates = chance(2);
+    a.enclosed = !chance(4), a.several_keys = !chance(4);
+    a.least_exponent = min_subnormal_exponent(type), a.significand_bits = significand_bits(type), a.largest = largest_finite(type);
+    a.f32 = type == DType::f32, a.flushes = type != DType::f16;
+    double** const results[8] = {&a.bound, &a.score_part, &a.range, &a.enclosure, &a.variance, &a.drift, &a.common_part, &a.most_noise};
+    for (size_t r = 0; r < 8; ++r) *results[r] = result[r].data();
+    loops().columns(a);
+    bool near_binade = false;
+    for (size_t d = 0; d < columns; ++d) {
+      const Column c = column_of(a, d, type);
+      const double expected[8] = {c.bound, c.score_part, c.range, c.enclosure, c.variance, c.drift, c.common, c.most_noise};
+      for (size_t r = 0; r < 8; ++r) {
+        const double got = result[r][d];
+        EXPECT_TRUE((std::isnan(got) && std::isnan(expected[r])) || got == expected[r] || std::fabs(got - expected[r]) <= 1e-13 * std::fabs(expected[r]))
+            << "round " << round << ", column " << d << ", result " << r << ": " << got << ", expected " << expected[r];
+      }
+      near_binade = near_binade || c.near_binade;
+    }
+    EXPECT_EQ(a.near_binade, near_binade) << "round " << round;
+    near += near_binade;
+  }
+  EXPECT_GT(near, 100);  // both answers are seen
+  EXPECT_LT(near, 3900);
+}
+
 INSTANTIATE_TEST_SUITE_P(Sets, HotLoopsTest, testing::Range(0, hot_loop_sets().count),
                          [](const auto& info) { return std::string(hot_loop_sets().set[info.param]->name); });
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 #include <tuple>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "reference/bound.h"
 #include "reference/enclosure.h"
 #include "reference/exact.h"
+#include "reference/hot_loops.h"
 #include "reference/scores.h"
 
 namespace attest {
@@ -81,21 +83,26 @@ std::shared_ptr<ExactRows> make_exact_rows() { return std::make_shared<ExactRows
 struct Judge::Impl {
   HeadData head;
   std::vector<double> q;
+  std::vector<float> narrow_q;
   Row row;
   RowBound bound;
   ExactRow<Dec50> exact;
   std::vector<double> error;  // |got - exact| per column
 
   void load_q(const Problem& p, int64_t b, int64_t h, int64_t i) {
-    q.resize(static_cast<size_t>(p.shape.d));
-    const int64_t from = p.q.layout.at(b, h, i, 0);
-    for (int64_t d = 0; d < p.shape.d; ++d) q[static_cast<size_t>(d)] = to_double(p.q.type, p.q.bits(from + d));
+    const auto width = static_cast<size_t>(p.shape.d);
+    const uint8_t* from = p.q.storage.data() + p.q.layout.at(b, h, i, 0) * size_of(p.q.type);
+    narrow_q.resize(width);
+    if (p.q.type == DType::f32) std::memcpy(narrow_q.data(), from, 4 * width);
+    else (p.q.type == DType::bf16 ? hot_loops().widen_bf16 : hot_loops().widen_f16)(from, p.shape.d, narrow_q.data());
+    q.assign(narrow_q.begin(), narrow_q.end());
   }
 
   // The reference of a classified, normal row by one of the two paths, and its bound.
   void refer(const Problem& p, const JudgeOptions& options, bool exactly) {
     if (exactly) refer_exactly(p, options.exact_rows.get());
     else enclose_row(p, head, q.data(), row);
+    if (options.numerics.aligned_blocks) sum_fields(p, head, q.data(), row);
     bound_row(row, head, p, options.numerics, bound);
   }
 
@@ -224,6 +231,7 @@ class Tally {
     }
     ++v_.failures;
     ++v_.buckets[kBuckets - 1];
+    (col < 0 ? v_.worst_lse_ratio : v_.worst_ratio) = kInfinity;
     element({row.b, row.h, row.i, col, got, expected, 0, kInfinity, kInfinity});
     const bool finite = std::isfinite(got);
     fail(Check::non_finite, finite ? Disposition::incorrect : Disposition::non_finite,

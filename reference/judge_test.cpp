@@ -237,6 +237,8 @@ TEST(Judge, SpecialRows) {
   // Flat: O = 1, LSE = ln 3.
   EXPECT_TRUE(verdict({1, 0}, std::log(3.0)).ok());
   EXPECT_EQ(verdict({NAN, 0}, std::log(3.0)).check, Check::non_finite);
+  EXPECT_EQ(verdict({NAN, 0}, std::log(3.0)).worst_ratio, kInf);
+  EXPECT_EQ(verdict({1, 0}, NAN).worst_lse_ratio, kInf);
   EXPECT_EQ(verdict({1, 0}, 0).check, Check::lse);
   // A NaN score: the row and its LSE are NaN.
   p.k.set(0, 0, 1, 0, NAN);
@@ -322,6 +324,28 @@ TEST(Judge, ALoneProductOfTwoF32MayBeRounded) {
   const double q = 1 + 0x1p-23, k = 1000 + 0x1p-13, rounding = 0x1p-24 * 1000;
   EXPECT_LE(error_over_bound(DType::f32, q, k, rounding), 1);
   EXPECT_GT(error_over_bound(DType::f32, 1, k, rounding), 1) << "this product fits";
+}
+
+// Two scores that differ by less than f32 holds there: a kernel that sums them in f32 gives both keys one weight. The budget
+// once took them for one source, whose noise cancels, and forgot the rounding that made them equal.
+TEST(Judge, ScoresThatOnlyF32MakesEqualAreNoTies) {
+  Shape s;
+  s.nk = 2;
+  s.d = 8;
+  s.dv = 4;
+  Problem p = Problem::make(s, DType::f32);
+  p.scale = -0.125f;
+  for (int64_t j = 0; j < 2; ++j) {
+    p.k.set(0, 0, j, 2, j == 0 ? -3 : -3.25);
+    p.k.set(0, 0, j, 7, 7483315);
+  }
+  p.q.set(0, 0, 0, 2, 1);
+  p.q.set(0, 0, 0, 7, 1);
+  p.v.set(0, 0, 1, 3, 1);
+  Observation seen;
+  seen.o = {0, 0, 0, 0.5};  // exact: 0.5078
+  const Verdict v = Judge()(p, seen, {.numerics = strict(DType::f32)});
+  EXPECT_TRUE(v.ok()) << v.detail;
 }
 
 TEST(Judge, ABoundThatIsNotANumberFails) {

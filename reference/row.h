@@ -19,7 +19,7 @@ struct HeadData {
   std::vector<float> v_low, v_high;  // of each column, over all keys
   bool v_nonfinite = false;  // some value of V is NaN or infinite
   bool k_has_zero = false, v_has_zero = false;
-  bool k_has_subnormal = false;  // of the input type
+  bool k_has_subnormal = false;  // of the input type; not looked for in f32
 
   void load(const Problem& problem, int64_t b, int64_t key_head);
   const float* k_row(int64_t j) const { return k.data() + j * d; }

@@ -15,37 +15,45 @@ void HeadData::load(const Problem& p, int64_t b, int64_t key_head) {
   dv = p.shape.dv;
   k.resize(static_cast<size_t>(nk * d));
   v.resize(static_cast<size_t>(nk * dv));
+  const HotLoops& loops = hot_loops();
   const auto widen = [&](const Tensor& t, int64_t width, std::vector<float>& out) {
-    for (int64_t j = 0; j < nk; ++j) {
+    const bool packed = t.layout.stride[2] == width;  // all rows in one run
+    const int64_t runs = packed ? std::min<int64_t>(1, nk) : nk, length = packed ? nk * width : width;
+    for (int64_t j = 0; j < runs; ++j) {
       const int64_t from = t.layout.at(b, key_head, j, 0);
       float* to = out.data() + j * width;
       if (t.type == DType::f32) {
-        std::memcpy(to, t.storage.data() + 4 * from, static_cast<size_t>(4 * width));
+        std::memcpy(to, t.storage.data() + 4 * from, static_cast<size_t>(4 * length));
       } else {
-        const auto widen_row = t.type == DType::bf16 ? hot_loops().widen_bf16 : hot_loops().widen_f16;
-        widen_row(t.storage.data() + 2 * from, width, to);
+        const auto widen_run = t.type == DType::bf16 ? loops.widen_bf16 : loops.widen_f16;
+        widen_run(t.storage.data() + 2 * from, length, to);
       }
     }
   };
   widen(p.k, d, k);
   widen(p.v, dv, v);
-  k_has_zero = hot_loops().has_zero(k.data(), nk * d);
-  v_has_zero = hot_loops().has_zero(v.data(), nk * dv);
-  v_nonfinite = hot_loops().has_nonfinite(v.data(), nk * dv);
+  k_has_zero = loops.has_zero(k.data(), nk * d);
+  k_has_subnormal = p.type != DType::f32 && loops.has_below(k.data(), nk * d, static_cast<float>(least_normal(p.type)));
+  v_has_zero = loops.has_zero(v.data(), nk * dv);
+  v_nonfinite = loops.has_nonfinite(v.data(), nk * dv);
   v_low.assign(static_cast<size_t>(dv), std::numeric_limits<float>::infinity());
   v_high.assign(static_cast<size_t>(dv), -std::numeric_limits<float>::infinity());
-  hot_loops().extremes(v.data(), nk, dv, v_low.data(), v_high.data());
-  k_has_subnormal = false;
-  if (p.type != DType::f32) {  // of interest to tensor cores alone
-    const auto least = static_cast<float>(least_normal(p.type));
-    for (float x : k) k_has_subnormal |= (x != 0) & (std::fabs(x) < least);
-  }
+  loops.extremes(v.data(), nk, dv, v_low.data(), v_high.data());
 }
 
 double tanh_slope(double t) {
   if (t > 350) return 0;
   const double e = std::exp(-std::max(0.0, t)), sech = 2 * e / (1 + e * e);
   return sech * sech;
+}
+
+void tanh_slopes(int64_t n, double* t) {
+  for (int64_t j = 0; j < n; ++j) t[j] = t[j] > 0 ? -t[j] : 0.0;
+  hot_loops().exps(t, n, t);
+  for (int64_t j = 0; j < n; ++j) {
+    const double e = t[j], sech = 2 * e / (1 + e * e);
+    t[j] = sech * sech;
+  }
 }
 
 double bias_of(const Problem& p, int64_t b, int64_t h, int64_t i, int64_t j) {
@@ -71,14 +79,6 @@ double nonfinite_score(const Problem& p, const double* q, const float* k, double
     return 0;
   }
   return x + bias;
-}
-
-// sum |q_d k_d| over the nonzero products, subnormal factors taken for the least normal number.
-double field_sum(const double* q, const float* k, int64_t d, double least) {
-  double sum = 0;
-  for (int64_t i = 0; i < d; ++i)
-    if (q[i] != 0 && k[i] != 0) sum += std::max(std::fabs(q[i]), least) * std::max(std::fabs(double{k[i]}), least);
-  return sum;
 }
 
 }  // namespace
@@ -141,15 +141,24 @@ void classify(const Problem& p, const Conventions& conventions, const HeadData& 
   row.key.resize(kept);
   for (auto* values : {&row.bias, &row.dot, &row.dot_abs, &row.dot_terms}) values->resize(kept);
   row.dot_field.clear();
-  const double least = least_normal(p.type);
-  const auto subnormal = [least](double x) { return x != 0 && std::fabs(x) < least; };
-  if (p.type != DType::f32 && (head.k_has_subnormal || std::any_of(q, q + head.d, subnormal)))
-    for (int64_t key : row.key) row.dot_field.push_back(field_sum(q, head.k_row(key), head.d, least));
   if (nan) row.kind = RowKind::nan;
   else if (!in_range) row.kind = RowKind::out_of_range;
   else if (kept == 0) row.kind = RowKind::empty;
   row.has_sink = p.sink && std::isfinite((*p.sink)[static_cast<size_t>(h)]);
   row.sink = row.has_sink ? double{(*p.sink)[static_cast<size_t>(h)]} : 0.0;
+}
+
+void sum_fields(const Problem& p, const HeadData& head, const double* q, Row& row) {
+  if (p.type == DType::f32) return;  // tensor cores take no f32
+  const double least = least_normal(p.type);
+  const auto field = [least](double x) { return x == 0 ? 0.0 : std::max(std::fabs(x), least); };
+  const auto subnormal = [field](double x) { return field(x) != std::fabs(x); };
+  if (!head.k_has_subnormal && !std::any_of(q, q + head.d, subnormal)) return;
+  std::vector<double>& q_field = row.pair_hi;
+  q_field.resize(static_cast<size_t>(head.d));
+  std::transform(q, q + head.d, q_field.begin(), field);
+  row.dot_field.resize(row.key.size());
+  hot_loops().field_sums({q_field.data(), head.k.data(), row.key.data(), row.size(), head.d, least, head.k_has_zero, row.dot_field.data()});
 }
 
 }  // namespace attest

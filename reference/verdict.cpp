@@ -38,16 +38,6 @@ std::string_view name_of(Check c) {
   return "";
 }
 
-// Bucket k holds (2^(k-11), 2^(k-10)] for k = 1 ... 20; bucket 0 all below, 21 all above, 22 the non-finite.
-int bucket_of(double ratio) {
-  if (!std::isfinite(ratio)) return kBuckets - 1;
-  if (ratio <= 0x1p-10) return 0;
-  const uint64_t bits = std::bit_cast<uint64_t>(ratio);  // a normal number
-  const int exponent = static_cast<int>(bits >> 52) - 1023;
-  const int bucket = exponent + 10 + ((bits << 12) != 0 ? 1 : 0);
-  return bucket > kBuckets - 2 ? kBuckets - 2 : bucket;
-}
-
 int key_bucket_of(int64_t visible_keys) {
   return std::min(kKeyBuckets, std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(visible_keys))))) - 1;
 }

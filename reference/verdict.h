@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -32,7 +33,15 @@ struct ElementError {
 
 // Buckets of error / bound: [0,2^-10], (2^-10,2^-9], ... (1/2,1], (1,2], ... (2^9,2^10], above, non-finite.
 inline constexpr int kBuckets = 23;
-int bucket_of(double ratio);
+// Bucket k holds (2^(k-11), 2^(k-10)] for k = 1 ... 20; bucket 0 all below, 21 all above, 22 the non-finite.
+inline int bucket_of(double ratio) {
+  if (ratio <= 0x1p-10) return 0;
+  const auto bits = std::bit_cast<uint64_t>(ratio);
+  const int field = static_cast<int>(bits >> 52);  // of a positive normal number, or of none
+  if (field >= 0x7FF) return kBuckets - 1;
+  const int bucket = field - 1023 + 10 + ((bits << 12) != 0 ? 1 : 0);
+  return bucket > kBuckets - 2 ? kBuckets - 2 : bucket;
+}
 std::string bucket_name(int bucket);
 
 // The error of the rows of one case against the number of keys that they see: bucket k holds 2^k to 2^(k+1) - 1 visible keys.

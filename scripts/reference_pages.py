@@ -75,7 +75,10 @@ def verdicts_page():
 
 def header_page():
     source = text("kernel/abi/attest_kernel.h")
-    out = "# The header\n\n" + MADE + "`kernel/abi/attest_kernel.h`, the interface between attest and a kernel: its types and fields, with what it says of each. What it guarantees stands at its head.\n"
+    out = "# The header\n\n" + MADE + "`kernel/abi/attest_kernel.h`, the interface between attest and a kernel: its types and fields, with what it says of each.\n"
+    head = re.match(r"/\*(.*?)\*/", source, re.S)[1]
+    out += "\n```text\n" + "\n".join(re.sub(r"^ \* ?", "", line) for line in head.strip().splitlines()) + "\n```\n"
+    out += "\n" + re.search(r"^#define ATTEST_ABI_VERSION.*$", source, re.M)[0].join(["```c\n", "\n```\n"])
     blocks = re.findall(r"(?:/\*((?:[^*]|\*(?!/))*)\*/\n)?(typedef (?:enum|struct) (\w+) \{.*?\} ?\w+;|struct (\w+) \{.*?\n\};)", source, re.S)
     for said, block, name, plain in blocks:
         words = " ".join(re.sub(r"^\s*\*? ?", "", line) for line in said.strip().splitlines())

@@ -3,10 +3,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "kernel/abi/attest_kernel.h"
+#include "cli/tests/plugin_table.h"
 
 namespace {
-constexpr int32_t kTypes[] = {ATTEST_F32};
 int32_t supports(const attest_args* a, char* reason, size_t size) {
   if (a->q->shape[2] % 2 == 0) return 1;
   std::snprintf(reason, size, "%s", "\x1b[2J../../escaped\n\xFF");
@@ -27,18 +26,10 @@ attest_status forward(const attest_args* a, void*, char* message, size_t size) {
 }
 
 attest_kernel table_of(const char* name) {
-  attest_kernel table{};
-  table.abi_version = ATTEST_ABI_VERSION;
-  table.struct_size = sizeof(attest_kernel);
-  table.name = name;
-  table.version = "../../escaped";
-  table.device = kDLCPU;
-  table.types = kTypes;
-  table.type_count = 1;
-  table.head_width_max = 64;
+  attest_kernel table = attest_test::table_of(name, "../../escaped", forward);
   table.features = ATTEST_UNALIGNED;
   table.supports = supports;
-  table.forward = forward;
+  table.tile_count = 0;
   return table;
 }
 }  // namespace

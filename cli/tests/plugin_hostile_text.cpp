@@ -3,13 +3,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "kernel/abi/attest_kernel.h"
+#include "cli/tests/plugin_table.h"
 
 namespace {
-constexpr int32_t kTypes[] = {ATTEST_F32};
-constexpr int64_t kTiles[] = {16};
-int32_t supports(const attest_args*, char*, size_t) { return 1; }
-
 void print() {
   std::printf("{\"noise\": \"on stdout\"}\n");
   std::fflush(stdout);
@@ -34,26 +30,10 @@ attest_status zeros(const attest_args* a, void*, char*, size_t) {
   return ATTEST_OK;
 }
 
-attest_kernel table_of(const char* name, decltype(attest_kernel::forward) run) {
-  attest_kernel table{};
-  table.abi_version = ATTEST_ABI_VERSION;
-  table.struct_size = sizeof(attest_kernel);
-  table.name = name;
-  table.version = "1 </script><img src=x onerror=alert(1)>";
-  table.device = kDLCPU;
-  table.types = kTypes;
-  table.type_count = 1;
-  table.head_width_max = 64;
-  table.features = ATTEST_STRIDES | ATTEST_UNALIGNED;
-  table.tiles = kTiles;
-  table.tile_count = 1;
-  table.supports = supports;
-  table.forward = run;
-  return table;
-}
+constexpr const char* kVersion = "1 </script><img src=x onerror=alert(1)>";
 }  // namespace
 
 extern "C" const attest_kernel* attest_kernel_get(uint32_t index) {
-  static const attest_kernel tables[] = {table_of("hostile", fails), table_of("<script>document.title='broken'</script>", zeros)};
+  static const attest_kernel tables[] = {attest_test::table_of("hostile", kVersion, fails), attest_test::table_of("<script>document.title='broken'</script>", kVersion, zeros)};
   return index < 2 ? &tables[index] : nullptr;
 }

@@ -33,6 +33,10 @@ OK, UNSUPPORTED, FAILED = 0, 1, 2
 TYPES = {"f32": 1, "f16": 2, "bf16": 3}
 FEATURES = ["causal", "window", "key_lengths", "mask", "bias_f32", "bias_input_type", "softcap", "sink", "grouped_heads", "lse", "strides", "unaligned"]
 
+# What a function that declares a feature is told of it.
+PARAMETERS = {"causal": ["causal"], "window": ["window_left", "window_right"], "key_lengths": ["key_lengths"], "mask": ["mask"], "bias_f32": ["bias"],
+              "bias_input_type": ["bias"], "softcap": ["softcap"], "sink": ["sink"]}
+
 
 class DLDevice(c.Structure):
     _fields_ = [("device_type", c.c_int), ("device_id", c.c_int)]
@@ -150,6 +154,10 @@ def make_table(library, function, name):
                 raise ValueError(f"{name}.attest: unknown {kind} '{one}'")
     parameters = inspect.signature(function).parameters
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for feature in features:
+        for parameter in PARAMETERS.get(feature, ()):
+            if not takes_all and parameter not in parameters:
+                raise ValueError(f"{name}.attest: '{feature}' is declared, but the function takes no '{parameter}'")
     table = Table()
     table.abi_version, table.struct_size = 1, c.sizeof(Table)
     table.name, table.version = str(told.pop("name", name)).encode(), str(told.pop("version", "1")).encode()
@@ -186,7 +194,7 @@ def make_table(library, function, name):
         except NotImplementedError as e:
             say(message, size, str(e) or "not implemented")
             return UNSUPPORTED
-        except Exception as e:  # whatever a kernel raises is told as its failure
+        except BaseException as e:  # whatever a kernel raises is told as its failure, SystemExit too
             say(message, size, f"{type(e).__name__}: {e}")
             return FAILED
 
@@ -208,7 +216,8 @@ def main():
             raise RuntimeError(f"{sys.argv[1]} and {__file__} are of different versions of attest")
         table = make_table(library, *load(spec))
     except BaseException as e:  # a file that cannot be imported is told in one line, SystemExit too
-        return library.attest_worker_refuse(ends, f"'{spec}' does not load: {type(e).__name__}: {e}".replace("\n", " ").encode())
+        hint = f"; this is {sys.executable}, --python names another one" if isinstance(e, ModuleNotFoundError) else ""
+        return library.attest_worker_refuse(ends, f"'{spec}' does not load: {type(e).__name__}: {e}{hint}".replace("\n", " ").encode())
     return library.attest_worker_serve(ends, c.byref(table))
 
 

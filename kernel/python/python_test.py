@@ -68,19 +68,22 @@ expect(attest("replay", case, "--kernel", "host"), 0)
 expect(attest("replay", case, "--kernel", wrong), 1)
 declared = "\nkernel.attest = attention.attest\n"
 for name, body, exit, text in (
-        ("raises", "def kernel(q, k, v): raise ValueError('the moon is full')", 1, "ValueError: the moon is full"),
-        ("shape", "def kernel(q, k, v): return np.zeros(3, np.float32), np.zeros(3, np.float32)", 1, "another shape"),
-        ("type", "def kernel(q, k, v): return np.zeros(q.shape), np.zeros(q.shape[:3])", 1, "another type"),
-        ("nothing", "def kernel(q, k, v): return 7", 1, "no __dlpack__"),
-        ("refuses", "def kernel(q, k, v): raise NotImplementedError('not on Mondays')", 4, "not on Mondays"),
-        ("leaves", "import os\ndef kernel(q, k, v): os._exit(3)", 3, "exited with status 3"),
-        ("crashes", "import ctypes\ndef kernel(q, k, v): ctypes.string_at(0)", 3, "Segmentation fault")):
+        ("raises", "def kernel(q, k, v, **_): raise ValueError('the moon is full')", 1, "ValueError: the moon is full"),
+        ("shape", "def kernel(q, k, v, **_): return np.zeros(3, np.float32), np.zeros(3, np.float32)", 1, "another shape"),
+        ("type", "def kernel(q, k, v, **_): return np.zeros(q.shape), np.zeros(q.shape[:3])", 1, "another type"),
+        ("nothing", "def kernel(q, k, v, **_): return 7", 1, "no __dlpack__"),
+        ("ends", "def kernel(q, k, v, **_): sys.exit(3)", 1, "SystemExit: 3"),
+        ("refuses", "def kernel(q, k, v, **_): raise NotImplementedError('not on Mondays')", 4, "not on Mondays"),
+        ("leaves", "import os\ndef kernel(q, k, v, **_): os._exit(3)", 3, "exited with status 3"),
+        ("crashes", "import ctypes\ndef kernel(q, k, v, **_): ctypes.string_at(0)", 3, "Segmentation fault")):
     expect(attest("replay", case, "--kernel", kernel(name, body + declared)), exit, text)
 
 # A file that does not load is one line, exit 2.
 with open("broken.py", "w") as file:
     file.write("import no_such_module\n")
-for spec, text in (("broken.py:kernel", "No module named 'no_such_module'"), ("wrong.py:nothing", "no function 'nothing'"),
+with open("deaf.py", "w") as file:
+    file.write("def kernel(q, k, v, *, scale):\n    return q\n\n\nkernel.attest = {'features': ['causal']}\n")
+for spec, text in (("broken.py:kernel", "No module named 'no_such_module'; this is"), ("deaf.py:kernel", "'causal' is declared, but the function takes no 'causal'"), ("wrong.py:nothing", "no function 'nothing'"),
                    ("missing.py:kernel", "no such file"), ("wrong.py", "is not file.py:function")):
     ran = attest("replay", case, "--kernel", spec)
     expect(ran, 2, text)

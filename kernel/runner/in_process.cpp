@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "kernel/runner/memory.h"
 #include "kernel/runner/place.h"
@@ -67,29 +68,36 @@ class InProcess : public Place {
     if (arena_ == nullptr) throw DeviceError(why);
   }
   Needs ask(const PlannedCall& call) override { return ask_kernel(table_, call); }
-  Outcome forward(const PlannedCall& call, const uint8_t* image, uint8_t* result) override {
-    return moved(call.plan.size, image, result, [&](uint8_t* base) { return call_forward(table_, call, base, *arena_, *serial_); });
+  uint8_t* room(size_t bytes) override {
+    if (table_.device == kDLCPU) return arena_->reserve(bytes);
+    if (image_.size() < bytes) image_.resize(bytes);
+    return image_.data();
   }
-  Outcome forward_two(const PlannedCall& first, const PlannedCall& second, const uint8_t* image, uint8_t* result) override {
-    return moved(second_image(first) + second.plan.size, image, result, [&](uint8_t* base) { return call_forward_two(table_, first, second, base, *arena_, *serial_); });
+  Outcome forward(const PlannedCall& call, uint8_t* image) override {
+    return moved(call.plan.size, image, [&](uint8_t* base) { return call_forward(table_, call, base, *arena_, *serial_); });
   }
-  Outcome merge(const PlannedMerge& call, const uint8_t* image, uint8_t* result) override {
-    return moved(call.plan.size, image, result, [&](uint8_t* base) { return call_merge(table_, call, base, *arena_, *serial_); });
+  Outcome forward_two(const PlannedCall& first, const PlannedCall& second, uint8_t* image) override {
+    return moved(second_image(first) + second.plan.size, image, [&](uint8_t* base) { return call_forward_two(table_, first, second, base, *arena_, *serial_); });
+  }
+  Outcome merge(const PlannedMerge& call, uint8_t* image) override {
+    return moved(call.plan.size, image, [&](uint8_t* base) { return call_merge(table_, call, base, *arena_, *serial_); });
   }
 
  private:
   template <class F>
-  Outcome moved(size_t size, const uint8_t* image, uint8_t* result, F call) {
+  Outcome moved(size_t size, uint8_t* image, F call) {
+    if (table_.device == kDLCPU) return call(image);
     uint8_t* base = arena_->reserve(size);
     arena_->upload(image, size);
     const Outcome out = call(base);
-    if (out.status == ATTEST_OK) arena_->download(result, size);
+    if (out.status == ATTEST_OK) arena_->download(image, size);
     return out;
   }
 
   const attest_kernel& table_;
   std::shared_ptr<std::mutex> serial_;
   std::unique_ptr<Arena> arena_;
+  std::vector<uint8_t> image_;  // where the arena is not main memory
 };
 
 }  // namespace

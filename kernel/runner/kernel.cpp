@@ -40,22 +40,26 @@ bool aligned(const Layout& l, int64_t element_bytes) {
 
 // What the capability list already rules out.
 std::string outside_features(const Problem& p, const attest_kernel& t) {
-  const auto needs = [&](bool used, uint32_t feature, const char* what) -> std::string {
-    return used && (t.features & feature) == 0 ? std::string("the kernel does not offer ") + what : "";
-  };
-  for (const auto& why :
-       {needs(p.causal, ATTEST_CAUSAL, "a causal mask"), needs(p.window.left || p.window.right, ATTEST_WINDOW, "a window"),
-        needs(p.key_lengths.has_value(), ATTEST_KEY_LENGTHS, "key lengths"), needs(p.mask.has_value(), ATTEST_MASK, "a boolean mask"),
-        needs(p.bias && p.bias->type == DType::f32, ATTEST_BIAS_F32 | (p.type == DType::f32 ? ATTEST_BIAS_INPUT_TYPE : 0), "bias in f32"),
-        needs(p.bias && p.bias->type != DType::f32, ATTEST_BIAS_INPUT_TYPE, "bias in the input type"),
-        needs(p.softcap > 0, ATTEST_SOFTCAP, "softcap"), needs(p.sink.has_value(), ATTEST_SINK, "a sink"),
-        needs(p.shape.hk != p.shape.hq, ATTEST_GROUPED_HEADS, "grouped heads"),
-        needs(!packed(p.q.layout) || !packed(p.k.layout) || !packed(p.v.layout) || !packed(p.o) || !packed(p.lse), ATTEST_STRIDES,
-              "strides other than packed"),
-        needs(!aligned(p.q.layout, size_of(p.type)) || !aligned(p.k.layout, size_of(p.type)) ||
-                  !aligned(p.v.layout, size_of(p.type)) || !aligned(p.o, size_of(p.type)),
-              ATTEST_UNALIGNED, "rows that are not aligned to 16 bytes")})
-    if (!why.empty()) return why;
+  const auto rows_aligned = [&](const Layout& l) { return aligned(l, size_of(p.type)); };
+  const struct {
+    bool used;
+    uint32_t feature;
+    const char* what;
+  } needs[] = {{p.causal, ATTEST_CAUSAL, "a causal mask"},
+               {p.window.left || p.window.right, ATTEST_WINDOW, "a window"},
+               {p.key_lengths.has_value(), ATTEST_KEY_LENGTHS, "key lengths"},
+               {p.mask.has_value(), ATTEST_MASK, "a boolean mask"},
+               {p.bias && p.bias->type == DType::f32, ATTEST_BIAS_F32 | (p.type == DType::f32 ? uint32_t{ATTEST_BIAS_INPUT_TYPE} : 0), "bias in f32"},
+               {p.bias && p.bias->type != DType::f32, ATTEST_BIAS_INPUT_TYPE, "bias in the input type"},
+               {p.softcap > 0, ATTEST_SOFTCAP, "softcap"},
+               {p.sink.has_value(), ATTEST_SINK, "a sink"},
+               {p.shape.hk != p.shape.hq, ATTEST_GROUPED_HEADS, "grouped heads"},
+               {!packed(p.q.layout) || !packed(p.k.layout) || !packed(p.v.layout) || !packed(p.o) || !packed(p.lse), ATTEST_STRIDES,
+                "strides other than packed"},
+               {!rows_aligned(p.q.layout) || !rows_aligned(p.k.layout) || !rows_aligned(p.v.layout) || !rows_aligned(p.o), ATTEST_UNALIGNED,
+                "rows that are not aligned to 16 bytes"}};
+  for (const auto& need : needs)
+    if (need.used && (t.features & need.feature) == 0) return std::string("the kernel does not offer ") + need.what;
   if (std::find(t.types, t.types + t.type_count, abi_type(p.type)) == t.types + t.type_count)
     return "the kernel does not take " + std::string(name_of(p.type));
   if (p.choice.tile_keys != 0 && t.tile_count == 0) return "the kernel offers no choice of tile size";
@@ -74,51 +78,186 @@ void for_each_row(const Layout& l, F f) {
       for (int64_t c = 0; c < l.extent[2]; ++c) f(l.at(a, b, c, 0));
 }
 
-void put_inputs(const PlannedCall& call, const Problem& p, uint8_t* image) {
-  const auto put = [&](const Region& region, const void* data) {
-    if (region.bytes > 0) std::memcpy(image + region.begin, data, region.bytes);
-  };
-  put(call.q.region, p.q.storage.data());
-  put(call.k.region, p.k.storage.data());
-  put(call.v.region, p.v.storage.data());
-  if (p.key_lengths) put(call.lengths.region, p.key_lengths->data());
-  if (p.mask) put(call.mask.region, p.mask->storage.data());
-  if (p.bias) put(call.bias.region, p.bias->storage.data());
-  if (p.sink) put(call.sink.region, p.sink->data());
+// What lies in the image of a call, in the order of its plan.
+struct Part {
+  enum Kind { input, output, workspace, records, record_count };
+  const char* name;
+  Kind kind;
+  Region region;                   // begins at 0 where there is none
+  const void* given = nullptr;     // of an input
+  const Layout* layout = nullptr;  // of an output
+  int64_t element = 0;
+};
+using Parts = std::array<Part, 12>;
+
+Parts parts_of(const PlannedCall& call, const Problem& p) {
+  return {{{"q", Part::input, call.q.region, p.q.storage.data()},
+           {"k", Part::input, call.k.region, p.k.storage.data()},
+           {"v", Part::input, call.v.region, p.v.storage.data()},
+           {"o", Part::output, call.o.region, nullptr, &p.o, size_of(p.type)},
+           {"lse", Part::output, call.lse.region, nullptr, &p.lse, 4},
+           {"key_lengths", Part::input, call.lengths.region, p.key_lengths ? p.key_lengths->data() : nullptr},
+           {"mask", Part::input, call.mask.region, p.mask ? p.mask->storage.data() : nullptr},
+           {"bias", Part::input, call.bias.region, p.bias ? p.bias->storage.data() : nullptr},
+           {"sink", Part::input, call.sink.region, p.sink ? p.sink->data() : nullptr},
+           {"workspace", Part::workspace, call.workspace},
+           {"trace", Part::records, call.records},
+           {"trace count", Part::record_count, call.record_count}}};
 }
 
-void poison_outputs(const PlannedCall& call, uint8_t poison, uint8_t* image) {
-  for (const Region& region : {call.o.region, call.lse.region, call.workspace})
-    if (region.bytes > 0) std::memset(image + region.begin, poison, region.bytes);
+// f(begin, end of the guard band before it, the part), then f(begin, end of the last band, nullptr), until one is false.
+template <class F>
+void for_each_part(const Parts& parts, uint64_t size, F f) {
+  uint64_t at = 0;
+  for (const Part& part : parts) {
+    if (part.region.begin == 0) continue;
+    if (!f(at, part.region.begin, &part)) return;
+    at = part.region.begin + part.region.bytes;
+  }
+  f(at, size, nullptr);
 }
 
-// Appends `count` elements to `values`.
-void read_elements(const uint8_t* from, DType type, int64_t count, std::vector<double>& values) {
+// The image before a call: inputs between guard bands, outputs of poison, no record counted.
+void fill_image(const Parts& parts, uint64_t size, uint8_t poison, uint8_t* image) {
+  for_each_part(parts, size, [&](uint64_t begin, uint64_t end, const Part* part) {
+    std::memset(image + begin, kGuardByte, end - begin);
+    if (part == nullptr || part->region.bytes == 0) return true;
+    uint8_t* at = image + part->region.begin;
+    if (part->kind == Part::input) std::memcpy(at, part->given, part->region.bytes);
+    else std::memset(at, part->kind == Part::records ? kGuardByte : part->kind == Part::record_count ? 0 : poison, part->region.bytes);
+    return true;
+  });
+}
+
+// The first of `count` bytes that is not `byte`, or count.
+uint64_t first_other(const uint8_t* from, uint64_t count, uint8_t byte) {
+  if (count == 0 || (from[0] == byte && std::memcmp(from, from + 1, count - 1) == 0)) return count;
+  return static_cast<uint64_t>(std::find_if(from, from + count, [&](uint8_t b) { return b != byte; }) - from);
+}
+
+// The first byte of the image that no kernel may change and that is not as it was filled; its size where there is none.
+// Elements of strided outputs are lost.
+uint64_t first_change(const Parts& parts, uint64_t size, uint8_t poison, uint8_t* image) {
+  uint64_t found = size;
+  for_each_part(parts, size, [&](uint64_t begin, uint64_t end, const Part* part) {
+    if (const uint64_t n = first_other(image + begin, end - begin, kGuardByte); n < end - begin) {
+      found = begin + n;
+      return false;
+    }
+    if (part == nullptr || part->region.bytes == 0) return true;
+    const auto [at, bytes] = part->region;
+    uint64_t same = bytes;
+    if (part->kind == Part::input) {
+      const auto* given = static_cast<const uint8_t*>(part->given);
+      if (std::memcmp(image + at, given, bytes) != 0) same = static_cast<uint64_t>(std::mismatch(given, given + bytes, image + at).first - given);
+    } else if (part->kind == Part::output && (part->layout->offset != 0 || !packed(*part->layout))) {
+      // Between its elements there is still poison.
+      const Layout& l = *part->layout;
+      for_each_row(l, [&](int64_t index) { std::memset(image + at + static_cast<size_t>(index * part->element), poison, static_cast<size_t>(l.extent[3] * part->element)); });
+      same = first_other(image + at, bytes, poison);
+    }
+    if (same == bytes) return true;
+    found = at + same;
+    return false;
+  });
+  return found;
+}
+
+// The first of `count` elements that still holds the poison, or count.
+template <class T>
+int64_t first_poisoned(const uint8_t* from, int64_t count, uint8_t poison) {
+  T pattern, x;
+  std::memset(&pattern, poison, sizeof pattern);
+  for (int64_t n = 0; n < count; ++n) {
+    std::memcpy(&x, from + static_cast<int64_t>(sizeof x) * n, sizeof x);
+    if (x == pattern) return n;
+  }
+  return count;
+}
+
+// Elements that still hold the poison: "o: element 5 of its buffer".
+std::string still_poison(const Parts& parts, uint8_t poison, const uint8_t* image) {
+  std::string where;
+  for (const Part& part : parts) {
+    if (part.kind != Part::output || part.region.begin == 0) continue;
+    for_each_row(*part.layout, [&](int64_t index) {
+      if (!where.empty()) return;
+      const uint8_t* row = image + part.region.begin + static_cast<size_t>(index * part.element);
+      const int64_t count = part.layout->extent[3];
+      const int64_t n = part.element == 4 ? first_poisoned<uint32_t>(row, count, poison) : first_poisoned<uint16_t>(row, count, poison);
+      if (n < count) where = std::string(part.name) + ": element " + std::to_string(index + n) + " of its buffer was not written";
+    });
+  }
+  return where;
+}
+
+// Into `seen`, what the change of a byte is.
+void tell_change(const Parts& parts, uint64_t byte, Observation& seen) {
+  std::string where = "before the first buffer";
+  for (const Part& part : parts) {
+    const auto [begin, bytes] = part.region;
+    if (begin == 0 || begin > byte) continue;
+    if (byte >= begin + bytes) {
+      where = std::string(part.name) + ": byte " + std::to_string(byte - begin - bytes) + " past the end";
+    } else if (part.kind == Part::input) {
+      seen.input_change = std::string(part.name) + ": byte " + std::to_string(byte - begin) + " of the input was changed";
+      return;
+    } else {
+      where = std::string(part.name) + ": byte " + std::to_string(byte - begin) + ", between its elements,";
+    }
+  }
+  seen.overrun = where + " was written";
+}
+
+// `count` elements, widened.
+void read_elements(const uint8_t* from, DType type, int64_t count, double* to) {
   if (type == DType::f32) {
     for (int64_t n = 0; n < count; ++n) {
       float x;
       std::memcpy(&x, from + 4 * n, 4);
-      values.push_back(static_cast<double>(x));
+      to[n] = static_cast<double>(x);
     }
     return;
   }
   for (int64_t n = 0; n < count; ++n) {
     uint16_t u;
     std::memcpy(&u, from + 2 * n, 2);
-    values.push_back(type == DType::f16 ? static_cast<double>(f16_to_float(u)) : static_cast<double>(bf16_to_float(u)));
+    to[n] = type == DType::f16 ? static_cast<double>(f16_to_float(u)) : static_cast<double>(bf16_to_float(u));
   }
 }
 
 // O, and LSE where it was wanted, from the image that came back.
 void read_outputs(const PlannedCall& call, const Problem& p, const uint8_t* image, Observation& seen) {
   const auto read = [&](const Region& region, const Layout& l, DType type, std::vector<double>& values) {
-    for_each_row(l, [&](int64_t index) { read_elements(image + region.begin + static_cast<size_t>(index * size_of(type)), type, l.extent[3], values); });
+    values.resize(static_cast<size_t>(l.extent[0] * l.extent[1] * l.extent[2] * l.extent[3]));
+    double* to = values.data();
+    for_each_row(l, [&](int64_t index) {
+      read_elements(image + region.begin + static_cast<size_t>(index * size_of(type)), type, l.extent[3], to);
+      to += l.extent[3];
+    });
   };
-  seen.o.reserve(static_cast<size_t>(p.shape.rows() * p.shape.dv));
   read(call.o.region, p.o, p.type, seen.o);
-  if (call.lse.present == 0) return;
-  seen.lse.reserve(static_cast<size_t>(p.shape.rows()));
-  read(call.lse.region, p.lse, DType::f32, seen.lse);
+  if (call.lse.present != 0) read(call.lse.region, p.lse, DType::f32, seen.lse);
+}
+
+// The records that the kernel wrote, sorted.
+void read_trace(const PlannedCall& call, const uint8_t* image, Observation& seen) {
+  uint64_t count = 0;
+  std::memcpy(&count, image + call.record_count.begin, 8);
+  if (count > call.record_capacity) seen.overrun = "trace: " + std::to_string(count) + " records, capacity " + std::to_string(call.record_capacity);
+  seen.traced = true;
+  seen.trace.resize(static_cast<size_t>(std::min(count, call.record_capacity)));
+  const uint8_t* from = image + call.records.begin;
+  for (TraceRecord& to : seen.trace) {
+    attest_trace_record r;
+    std::memcpy(&r, from, sizeof r);
+    from += sizeof r;
+    to = {r.b, r.h, r.row, r.split, r.sequence, r.key_begin, r.key_end, r.m, r.l, r.scale};
+  }
+  const auto before = [](const TraceRecord& x, const TraceRecord& y) {
+    return std::tie(x.b, x.h, x.row, x.split, x.sequence) < std::tie(y.b, y.h, y.row, y.split, y.sequence);
+  };
+  if (!std::is_sorted(seen.trace.begin(), seen.trace.end(), before)) std::sort(seen.trace.begin(), seen.trace.end(), before);
 }
 
 }  // namespace
@@ -392,91 +531,33 @@ void Kernel::run(const Problem& p, const RunOptions& options, Observation& seen)
     }
     place_tensors(call, p, needs);
 
-    thread_local std::vector<uint8_t> before, after;  // images; kept, since fresh pages cost more than a small run
-    before.assign(call.plan.size, kGuardByte);
-    after.resize(call.plan.size);
-    put_inputs(call, p, before.data());
-    if (want_trace) std::memset(before.data() + call.record_count.begin, 0, 8);
-
+    const Parts parts = parts_of(call, p);
+    const uint64_t size = call.plan.size;
+    uint8_t* image = kernel->room(size);
     // Runs once with outputs filled with `poison`; false where the kernel did not finish.
     const auto run_once = [&](uint8_t poison) {
-      poison_outputs(call, poison, before.data());
-      const Outcome out = kernel->forward(call, before.data(), after.data());
+      fill_image(parts, size, poison, image);
+      const Outcome out = kernel->forward(call, image);
       seen.seconds = out.seconds;
       if (out.status == ATTEST_OK) return true;
       seen.status = out.status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed;
       seen.message = one_line(out.message);
       return false;
     };
-    // Elements that still hold the poison: "o: element 5 of its buffer".
-    const auto still_poison = [&](uint8_t poison) {
-      std::string where;
-      const auto look = [&](const char* name, const Region& region, const Layout& l, int64_t bytes) {
-        for_each_row(l, [&](int64_t index) {
-          const uint8_t* row = after.data() + region.begin + static_cast<size_t>(index * bytes);
-          for (int64_t n = 0; n < l.extent[3] && where.empty(); ++n)
-            if (row[n * bytes] == poison && std::all_of(row + n * bytes, row + (n + 1) * bytes, [&](uint8_t byte) { return byte == poison; }))
-              where = std::string(name) + ": element " + std::to_string(index + n) + " of its buffer was not written";
-        });
-      };
-      look("o", call.o.region, p.o, size_of(p.type));
-      if (want_lse) look("lse", call.lse.region, p.lse, 4);
-      return where;
-    };
 
-    const uint8_t poison = options.poison != 0 ? options.poison : kFirstPoison;
+    uint8_t poison = options.poison != 0 ? options.poison : kFirstPoison;
     bool finished = run_once(poison);
-    if (finished && options.check_memory && !still_poison(poison).empty()) {
+    if (finished && options.check_memory && !still_poison(parts, poison, image).empty()) {
       // The poison may be the right result by chance: only what keeps two kinds of it was not written.
-      finished = run_once(poison == kSecondPoison ? kFirstPoison : kSecondPoison);
-      if (finished) seen.unwritten = still_poison(poison == kSecondPoison ? kFirstPoison : kSecondPoison);
+      poison = poison == kSecondPoison ? kFirstPoison : kSecondPoison;
+      finished = run_once(poison);
+      if (finished) seen.unwritten = still_poison(parts, poison, image);
     }
     if (finished) {
-      read_outputs(call, p, after.data(), seen);
-      if (want_trace) {
-        uint64_t count = 0;
-        std::memcpy(&count, after.data() + call.record_count.begin, 8);
-        if (count > call.record_capacity) seen.overrun = "trace: " + std::to_string(count) + " records, capacity " + std::to_string(call.record_capacity);
-        seen.traced = true;
-        for (uint64_t n = 0; n < std::min(count, call.record_capacity); ++n) {
-          attest_trace_record record;
-          std::memcpy(&record, after.data() + call.records.begin + n * sizeof record, sizeof record);
-          seen.trace.push_back({record.b, record.h, record.row, record.split, record.sequence, record.key_begin, record.key_end, record.m, record.l, record.scale});
-        }
-        std::sort(seen.trace.begin(), seen.trace.end(), [](const TraceRecord& x, const TraceRecord& y) {
-          return std::tie(x.b, x.h, x.row, x.split, x.sequence) < std::tie(y.b, y.h, y.row, y.split, y.sequence);
-        });
-      }
-      if (options.check_memory) {
-        // Put back what may change; then nothing may differ.
-        const auto restore = [&](size_t begin, size_t bytes) { std::memcpy(after.data() + begin, before.data() + begin, bytes); };
-        const auto restore_rows = [&](const Region& region, const Layout& l, int64_t size) {
-          for_each_row(l, [&](int64_t index) { restore(region.begin + static_cast<size_t>(index * size), static_cast<size_t>(l.extent[3] * size)); });
-        };
-        restore_rows(call.o.region, p.o, size_of(p.type));
-        if (want_lse) restore_rows(call.lse.region, p.lse, 4);
-        restore(call.workspace.begin, call.workspace.bytes);
-        if (want_trace) {
-          restore(call.records.begin, call.records.bytes);
-          restore(call.record_count.begin, call.record_count.bytes);
-        }
-        if (std::memcmp(before.data(), after.data(), before.size()) != 0) {
-          const auto at = std::mismatch(before.begin(), before.end(), after.begin());
-          const auto byte = static_cast<size_t>(at.first - before.begin());
-          const std::pair<const char*, Region> inputs[] = {{"q", call.q.region}, {"k", call.k.region}, {"v", call.v.region}, {"key_lengths", call.lengths.region}, {"mask", call.mask.region}, {"bias", call.bias.region}, {"sink", call.sink.region}};
-          for (const auto& [name, region] : inputs)
-            if (byte >= region.begin && byte < region.begin + region.bytes) seen.input_change = std::string(name) + ": byte " + std::to_string(byte - region.begin) + " of the input was changed";
-          if (seen.input_change.empty()) {
-            const std::pair<const char*, Region> all[] = {{"q", call.q.region}, {"k", call.k.region}, {"v", call.v.region}, {"o", call.o.region}, {"lse", call.lse.region}, {"key_lengths", call.lengths.region}, {"mask", call.mask.region}, {"bias", call.bias.region}, {"sink", call.sink.region}, {"workspace", call.workspace}, {"trace", call.records}, {"trace count", call.record_count}};
-            std::string where = "before the first buffer";
-            for (const auto& [name, region] : all)
-              if (region.begin > 0 && region.begin <= byte)
-                where = byte < region.begin + region.bytes ? std::string(name) + ": byte " + std::to_string(byte - region.begin) + ", between its elements,"
-                                                           : std::string(name) + ": byte " + std::to_string(byte - region.begin - region.bytes) + " past the end";
-            seen.overrun = where + " was written";
-          }
-        }
-      }
+      read_outputs(call, p, image, seen);
+      if (want_trace) read_trace(call, image, seen);
+      if (options.check_memory)
+        if (const uint64_t byte = first_change(parts, size, poison, image); byte < size) tell_change(parts, byte, seen);
     }
   } catch (const Lost& loss) {
     seen.status = loss.status;
@@ -512,15 +593,14 @@ std::pair<Observation, Observation> Kernel::run_together(const Problem& first, c
       place_tensors(*call, *problem, needs);
     }
     const uint64_t at = second_image(a);
-    std::vector<uint8_t> before(at + b.plan.size, kGuardByte), after(at + b.plan.size);
-    put_inputs(a, first, before.data());
-    put_inputs(b, second, before.data() + at);
-    poison_outputs(a, kFirstPoison, before.data());
-    poison_outputs(b, kFirstPoison, before.data() + at);
-    const Outcome out = kernel->forward_two(a, b, before.data(), after.data());
+    uint8_t* image = kernel->room(at + b.plan.size);
+    std::memset(image, kGuardByte, at);
+    fill_image(parts_of(a, first), a.plan.size, kFirstPoison, image);
+    fill_image(parts_of(b, second), b.plan.size, kFirstPoison, image + at);
+    const Outcome out = kernel->forward_two(a, b, image);
     if (out.status != ATTEST_OK) return both(out.status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed, out.message);
-    read_outputs(a, first, after.data(), seen.first);
-    read_outputs(b, second, after.data() + at, seen.second);
+    read_outputs(a, first, image, seen.first);
+    read_outputs(b, second, image + at, seen.second);
   } catch (const Lost& loss) {
     both(loss.status, loss.what());
     if (impl_->tell_lost) impl_->tell_lost(first, seen.first);
@@ -535,30 +615,31 @@ std::pair<Observation, Observation> Kernel::run_together(const Problem& first, c
 Merged Kernel::merge(const PartialStates& a, const PartialStates& b) const {
   if (table().merge == nullptr) return {RunStatus::unsupported, "the kernel offers no merge", {}};
   const PlannedMerge call = describe_merge(static_cast<int64_t>(a.lse.size()), a.width);
-  std::vector<uint8_t> image(call.plan.size, kGuardByte), result(call.plan.size);
-  const auto put = [&](const CallTensor& to, const std::vector<float>& values) {
-    if (!values.empty()) std::memcpy(image.data() + to.region.begin, values.data(), 4 * values.size());
-  };
-  put(call.o[0], a.o);
-  put(call.lse[0], a.lse);
-  put(call.o[1], b.o);
-  put(call.lse[1], b.lse);
   Merged merged;
   try {
     Borrowed kernel(*impl_);
-    const Outcome out = kernel->merge(call, image.data(), result.data());
+    uint8_t* image = kernel->room(call.plan.size);
+    std::memset(image, kGuardByte, call.plan.size);
+    const auto put = [&](const CallTensor& to, const std::vector<float>& values) {
+      if (!values.empty()) std::memcpy(image + to.region.begin, values.data(), 4 * values.size());
+    };
+    put(call.o[0], a.o);
+    put(call.lse[0], a.lse);
+    put(call.o[1], b.o);
+    put(call.lse[1], b.lse);
+    const Outcome out = kernel->merge(call, image);
     if (out.status != ATTEST_OK) return {out.status == ATTEST_UNSUPPORTED ? RunStatus::unsupported : RunStatus::failed, one_line(out.message), {}};
+    const auto get = [&](const CallTensor& from, size_t count) {
+      std::vector<float> values(count);
+      if (count > 0) std::memcpy(values.data(), image + from.region.begin, 4 * count);
+      return values;
+    };
+    merged.state = {a.width, get(call.o[2], a.o.size()), get(call.lse[2], a.lse.size())};
   } catch (const Lost& loss) {
     return {loss.status, loss.what(), {}};
   } catch (const DeviceError& e) {
     return {RunStatus::crashed, e.what(), {}};
   }
-  const auto get = [&](const CallTensor& from, size_t count) {
-    std::vector<float> values(count);
-    if (count > 0) std::memcpy(values.data(), result.data() + from.region.begin, 4 * count);
-    return values;
-  };
-  merged.state = {a.width, get(call.o[2], a.o.size()), get(call.lse[2], a.lse.size())};
   return merged;
 }
 

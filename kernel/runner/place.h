@@ -1,7 +1,8 @@
 // place.h: where a kernel runs: in this process, or in a worker process of its own.
 //
-// A Place serves one call at a time. The image of a call is laid out by its plan; forward copies it to the kernel's
-// memory, calls the kernel, waits for it, and copies everything back.
+// A Place serves one call at a time. The image of a call is laid out by its plan, in the place's room; forward takes it
+// to where the kernel has its memory, calls the kernel, waits for it, and brings everything back. On the CPU of this
+// process the room is the kernel's memory, and nothing is copied.
 // Errors: DeviceError with the driver's words. Lost: the kernel took its process with it, or did not answer; the Place
 // is of no use any more.
 #pragma once
@@ -25,12 +26,15 @@ class Place {
  public:
   virtual ~Place() = default;
   virtual Needs ask(const PlannedCall& call) = 0;  // of the call, nothing but its description is read
-  // `image` and `result` have call.plan.size bytes; `result` is filled only where the status is ATTEST_OK.
-  virtual Outcome forward(const PlannedCall& call, const uint8_t* image, uint8_t* result) = 0;
+  // Bytes for an image, until room is asked for again.
+  virtual uint8_t* room(size_t bytes) = 0;
+  // `image` is the room, of call.plan.size bytes: before the call, then after it. Where the status is not ATTEST_OK it may
+  // hold anything.
+  virtual Outcome forward(const PlannedCall& call, uint8_t* image) = 0;
   // Two calls at once, each on a stream of its own, awaited together. The second image begins at second_image() of the
   // first. The first outcome that is not ATTEST_OK counts.
-  virtual Outcome forward_two(const PlannedCall& first, const PlannedCall& second, const uint8_t* image, uint8_t* result) = 0;
-  virtual Outcome merge(const PlannedMerge& call, const uint8_t* image, uint8_t* result) = 0;
+  virtual Outcome forward_two(const PlannedCall& first, const PlannedCall& second, uint8_t* image) = 0;
+  virtual Outcome merge(const PlannedMerge& call, uint8_t* image) = 0;
 };
 
 // What both kinds of place do once the image lies where they have it.

@@ -73,7 +73,8 @@ std::string table_fault(const attest_kernel& t) {
   constexpr size_t kLongest = 127;
   for (const char* text : {t.name, t.version})
     if (*text == 0 || one_line(text, kLongest) != text) return "has a name or version that is no line of UTF-8 of 1 to " + std::to_string(kLongest) + " bytes";
-  if (t.supports == nullptr || t.forward == nullptr) return "lacks supports or forward";
+  if (t.supports == nullptr) return "lacks supports, which says of every call whether the kernel takes it";
+  if (t.forward == nullptr) return "lacks forward";
   if (t.device != kDLCPU && t.device != kDLCUDA) return "names device type " + std::to_string(t.device) + ", expected CPU (1) or CUDA (2)";
   if (t.type_count == 0 || t.types == nullptr) return "lists no types";
   const std::tuple<const char*, uint32_t, const void*> lists[] = {{"head_widths", t.head_width_count, t.head_widths}, {"tiles", t.tile_count, t.tiles},

@@ -192,7 +192,7 @@ class Worker::Process {
     ++r.sequence;
     const char byte = 1;
     if (send(socket_.get(), &byte, 1, MSG_NOSIGNAL) != 1) lose_closed();
-    wait();
+    wait(isolation_.seconds);
     if (read(reply().sequence) != r.sequence) lose(RunStatus::crashed, "it answered another question than it was asked");
     if (read(reply().device_lost) != 0) lose(RunStatus::crashed, one_line(text_of(read_words().words), kMostQuoted));
     if (++calls_ % kCallsBetweenLooks == 0) look_at_memory();
@@ -200,7 +200,7 @@ class Worker::Process {
   }
 
   // The answer to what was asked last, or to loading. Throws Lost.
-  void wait() {
+  void wait(double seconds) {
     const auto start = Clock::now();
     for (;;) {
       char byte;
@@ -214,7 +214,7 @@ class Worker::Process {
       if (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.get()), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0)
         lose(RunStatus::timed_out, "it was stopped (signal " + std::to_string(info.si_status) + ")");
       look_at_memory();
-      if (std::chrono::duration<double>(Clock::now() - start).count() > isolation_.seconds) lose(RunStatus::timed_out, "no answer within " + seconds_text(isolation_.seconds));
+      if (std::chrono::duration<double>(Clock::now() - start).count() > seconds) lose(RunStatus::timed_out, "no answer within " + seconds_text(seconds));
     }
   }
 
@@ -344,7 +344,7 @@ std::variant<std::unique_ptr<Worker>, LoadError> Worker::start(const std::string
   std::unique_ptr<Worker> worker;
   try {
     worker.reset(new Worker(std::make_unique<Process>(command_for(name, isolation), std::vector<std::string>{name}, isolation)));
-    worker->process_->wait();
+    worker->process_->wait(std::max(isolation.seconds, isolation.load_seconds));
   } catch (const CannotStart& e) {
     return LoadError{LoadError::Kind::bad_plugin, e.what()};
   } catch (const Lost& lost) {
@@ -373,29 +373,34 @@ Needs Worker::ask(const PlannedCall& call) {
   return said_;
 }
 
-Outcome Worker::make(wire::Op op, size_t size, const uint8_t* image, uint8_t* result) {
+uint8_t* Worker::room(size_t bytes) {
+  if (image_.size() < bytes) image_.resize(bytes);
+  return image_.data();
+}
+
+Outcome Worker::make(wire::Op op, size_t size, uint8_t* image) {
   std::memcpy(process_->image(size), image, size);
   process_->call(op);
   Outcome out = process_->read(process_->reply().outcome);
   out.message[sizeof out.message - 1] = 0;
-  if (out.status == ATTEST_OK) std::memcpy(result, process_->image(size), size);
+  if (out.status == ATTEST_OK) std::memcpy(image, process_->image(size), size);
   return out;
 }
 
-Outcome Worker::forward(const PlannedCall& call, const uint8_t* image, uint8_t* result) {
+Outcome Worker::forward(const PlannedCall& call, uint8_t* image) {
   process_->request().call = call;
-  return make(wire::Op::forward, call.plan.size, image, result);
+  return make(wire::Op::forward, call.plan.size, image);
 }
 
-Outcome Worker::forward_two(const PlannedCall& first, const PlannedCall& second, const uint8_t* image, uint8_t* result) {
+Outcome Worker::forward_two(const PlannedCall& first, const PlannedCall& second, uint8_t* image) {
   process_->request().call = first;
   process_->request().second = second;
-  return make(wire::Op::forward_two, second_image(first) + second.plan.size, image, result);
+  return make(wire::Op::forward_two, second_image(first) + second.plan.size, image);
 }
 
-Outcome Worker::merge(const PlannedMerge& call, const uint8_t* image, uint8_t* result) {
+Outcome Worker::merge(const PlannedMerge& call, uint8_t* image) {
   process_->request().merging = call;
-  return make(wire::Op::merge, call.plan.size, image, result);
+  return make(wire::Op::merge, call.plan.size, image);
 }
 
 std::string Worker::end() { return process_->end(); }

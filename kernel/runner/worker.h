@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "kernel/runner/isolation.h"
 #include "kernel/runner/place.h"
@@ -27,17 +28,19 @@ class Worker : public Place {
 
   const wire::Description& description() const;
   Needs ask(const PlannedCall& call) override;
-  Outcome forward(const PlannedCall& call, const uint8_t* image, uint8_t* result) override;
-  Outcome forward_two(const PlannedCall& first, const PlannedCall& second, const uint8_t* image, uint8_t* result) override;
-  Outcome merge(const PlannedMerge& call, const uint8_t* image, uint8_t* result) override;
+  uint8_t* room(size_t bytes) override;
+  Outcome forward(const PlannedCall& call, uint8_t* image) override;
+  Outcome forward_two(const PlannedCall& first, const PlannedCall& second, uint8_t* image) override;
+  Outcome merge(const PlannedMerge& call, uint8_t* image) override;
   // Lets the process end by itself. What was wrong with that, "" if nothing.
   std::string end();
 
  private:
   class Process;
   explicit Worker(std::unique_ptr<Process> process);
-  Outcome make(wire::Op op, size_t size, const uint8_t* image, uint8_t* result);
+  Outcome make(wire::Op op, size_t size, uint8_t* image);
   std::unique_ptr<Process> process_;
+  std::vector<uint8_t> image_;        // ours; the process has a copy, and may write there at any time
   std::optional<PlannedCall> asked_;  // the last call that the kernel was asked about, and what it said
   Needs said_;
 };

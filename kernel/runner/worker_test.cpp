@@ -161,7 +161,7 @@ TEST(Worker, AKernelThatClosesItsConnectionIsTold) {
 
 TEST(Worker, APluginThatDoesNotLoadIsToldInOneLine) {
   const auto expect = [](const std::string& name, LoadError::Kind kind, const std::string& words) {
-    const auto loaded = Kernel::load(name, Isolation{.seconds = 1});
+    const auto loaded = Kernel::load(name, Isolation{.seconds = 1, .load_seconds = 1});
     const auto* error = std::get_if<LoadError>(&loaded);
     ASSERT_NE(error, nullptr) << name;
     EXPECT_EQ(error->kind, kind) << error->message;

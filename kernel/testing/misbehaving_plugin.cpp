@@ -21,7 +21,7 @@ constexpr Fault kFault = ATTEST_FAULT;
 
 bool due(const attest_args* a) { return a->k->shape[2] % 2 == 1; }
 
-volatile int sink = 0;
+volatile unsigned sink = 0;  // unsigned: an endless loop must not end by an overflow that UBSan sees
 int overflow(int depth) {
   volatile char frame[4096] = {};
   frame[0] = static_cast<char>(depth);
@@ -50,9 +50,10 @@ void misbehave(const attest_args* a) {
         if (void* block = std::malloc(kBlock)) std::memset(block, 1, kBlock);
       }
     case corrupts_heap: {
-      volatile size_t past = 64;
+      // What the allocator keeps before a block, and what lies past it: that alone may be found much later.
+      volatile int64_t past = 64;
       auto* block = static_cast<char*>(std::malloc(24));
-      for (size_t n = 0; n < past; ++n) static_cast<volatile char*>(block)[n] = 0x41;
+      for (int64_t n = -8; n < past; ++n) static_cast<volatile char*>(block)[n] = 0x41;
       std::free(block);
       break;
     }
