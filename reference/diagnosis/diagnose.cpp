@@ -335,6 +335,8 @@ std::vector<SeenRow> seen_rows(std::vector<Sample>& samples, const Problem& foun
 // off the contract by what the format loses.
 constexpr size_t kPooledRows = 6;
 constexpr double kPooledRatio = 8;
+// That loss is of the format's size. (What f32 loses of a sum of tiny weights leaves LSE where a coarser format would have it.)
+constexpr double kLeastLoss = 1.0 / 64;
 
 bool shows_in_pooled_lse(const Fault& f) { return f.family == Family::sum_in_low_precision || f.family == Family::lse_in_low_precision; }
 
@@ -653,16 +655,16 @@ Diagnosis diagnose(const Evidence& evidence, const DiagnoseOptions& options) {
     for (std::vector<Sample>* kind : {&samples, &all_right})
       for (SeenRow& row : seen_rows(*kind, found)) rows.push_back(std::move(row));
     contract.walk = possible.front();
-    if (const auto from_contract = median_lse_error(rows, contract, kPooledRows)) {
+    if (const auto from_contract = median_lse_errors(rows, contract, kPooledRows)) {
       for (const Fault& f : list) {
         if (options.without.contains(f.family) || !shows_in_pooled_lse(f)) continue;
         ++out.models;
-        const double from_model = *median_lse_error(rows, f, kPooledRows);
-        if (!(kPooledRatio * from_model < *from_contract)) continue;
+        const auto [from_model, tolerance] = *median_lse_errors(rows, f, kPooledRows);
+        if (!(kPooledRatio * from_model < from_contract->off && from_contract->off > kLeastLoss * tolerance)) continue;
         Finding finding = hold(f, samples, false);
         if (!finding.explains) continue;
         if (!out.pooled || from_model < out.pooled->from_model) {
-          out.pooled = PooledLse{static_cast<int64_t>(rows.size()), *from_contract, from_model};
+          out.pooled = PooledLse{static_cast<int64_t>(rows.size()), from_contract->off, from_model};
           explaining.insert(explaining.begin(), finding);
         } else {
           explaining.push_back(finding);

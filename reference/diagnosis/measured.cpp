@@ -282,13 +282,20 @@ std::vector<Fault> measured(const Problem& problem, const std::vector<SeenRow>& 
   return measure.take();
 }
 
-std::optional<double> median_lse_error(const std::vector<SeenRow>& rows, const Fault& fault, size_t least) {
-  std::vector<double> off;
+std::optional<LseErrors> median_lse_errors(const std::vector<SeenRow>& rows, const Fault& fault, size_t least) {
+  std::vector<double> off, tolerance;
   for (const SeenRow& row : rows)
-    if (row.lse && std::isfinite(*row.lse)) off.push_back(std::fabs(predicted(row, fault).lse.value - *row.lse));
+    if (row.lse && std::isfinite(*row.lse)) {
+      const Predicted lse = predicted(row, fault).lse;
+      off.push_back(std::fabs(lse.value - *row.lse));
+      tolerance.push_back(lse.tolerance);
+    }
   if (off.size() < std::max<size_t>(least, 1)) return std::nullopt;
-  std::nth_element(off.begin(), off.begin() + static_cast<int64_t>(off.size() / 2), off.end());
-  return off[off.size() / 2];
+  const auto median = [](std::vector<double>& x) {
+    std::nth_element(x.begin(), x.begin() + static_cast<int64_t>(x.size() / 2), x.end());
+    return x[x.size() / 2];
+  };
+  return LseErrors{median(off), median(tolerance)};
 }
 
 }  // namespace attest

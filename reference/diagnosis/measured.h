@@ -26,7 +26,10 @@ struct SeenRow {
 
 std::vector<Fault> measured(const Problem& problem, const std::vector<SeenRow>& rows, const std::vector<Walk>& walks);
 
-// How far LSE lies from what a model gives, in the median over the rows; of `least` rows or more.
-std::optional<double> median_lse_error(const std::vector<SeenRow>& rows, const Fault& fault, size_t least);
+// How far LSE lies from what a model gives, and what tolerance that has, both in the median over the rows; of `least` rows or more.
+struct LseErrors {
+  double off, tolerance;
+};
+std::optional<LseErrors> median_lse_errors(const std::vector<SeenRow>& rows, const Fault& fault, size_t least);
 
 }  // namespace attest
