@@ -94,6 +94,7 @@ Kernel load_kernel(const KernelChoice& choice) {
   Isolation apart;
   apart.program = "/proc/self/exe";  // this program, even where its file has been replaced
   apart.seconds = duration("--call-limit", choice.call_limit);
+  apart.load_seconds = std::min(apart.load_seconds, 30 * apart.seconds);
   apart.memory = bytes("--memory-limit", choice.memory_limit);
   apart.python = choice.python;
   if (choice.no_isolate && is_python(choice.name)) throw Stop(Exit::usage, "--no-isolate: a Python function runs in a process of its own");

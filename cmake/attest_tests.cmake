@@ -9,9 +9,10 @@ function(attest_writes_outside name)
   set_tests_properties(${name} PROPERTIES ENVIRONMENT ASAN_OPTIONS=allow_user_poisoning=0)
 endfunction()
 
-# attest_test(NAME SOURCES... DEPENDS... LABEL unit): one GoogleTest program, one ctest entry.
+# attest_test(NAME SOURCES... DEPENDS... LABEL unit LONG pattern): one GoogleTest program, one ctest entry; those of its tests that
+# the pattern names are an entry NAME.long of their own, labelled long: they repeat much, and are left out under sanitizers.
 function(attest_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "LABEL;TIMEOUT" "SOURCES;DEPENDS;DEFINITIONS") # LABEL may be a list
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "LABEL;TIMEOUT;LONG" "SOURCES;DEPENDS;DEFINITIONS") # LABEL may be a list
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -26,6 +27,12 @@ function(attest_test name)
   target_compile_definitions(${name} PRIVATE ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${ARG_DEFINITIONS})
   target_link_libraries(${name} PRIVATE attest_private_options ${ARG_DEPENDS} attest_gtest_main)
   target_compile_options(${name} PRIVATE ${ATTEST_COLD_OPTIONS})
-  add_test(NAME ${name} COMMAND ${name})
+  if(ARG_LONG)
+    add_test(NAME ${name} COMMAND ${name} --gtest_filter=-${ARG_LONG})
+    add_test(NAME ${name}.long COMMAND ${name} --gtest_filter=${ARG_LONG})
+    attest_test_properties(${name}.long "${ARG_LABEL};long" ${ARG_TIMEOUT})
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
   attest_test_properties(${name} "${ARG_LABEL}" ${ARG_TIMEOUT})
 endfunction()

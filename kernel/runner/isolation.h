@@ -12,7 +12,7 @@ namespace attest {
 struct Isolation {
   std::string program = "";  // the attest program, which is also the worker's; "": `attest` in the running program's folder
   double seconds = 60;       // the most time that any one call may take
-  double load_seconds = 60;  // and loading, which imports what a Python kernel needs; more where a call may take more
+  double load_seconds = 60;  // and loading, which imports what a Python kernel needs, where `seconds` is not more
   uint64_t memory = uint64_t{8} << 30;  // bytes of main memory that the worker may hold
   std::string python = "python3";       // serves kernels that are Python functions; sought in PATH
 };
