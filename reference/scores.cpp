@@ -41,12 +41,6 @@ void HeadData::load(const Problem& p, int64_t b, int64_t key_head) {
   loops.extremes(v.data(), nk, dv, v_low.data(), v_high.data());
 }
 
-double tanh_slope(double t) {
-  if (t > 350) return 0;
-  const double e = std::exp(-std::max(0.0, t)), sech = 2 * e / (1 + e * e);
-  return sech * sech;
-}
-
 void tanh_slopes(int64_t n, double* t) {
   for (int64_t j = 0; j < n; ++j) t[j] = t[j] > 0 ? -t[j] : 0.0;
   hot_loops().exps(t, n, t);
@@ -54,6 +48,11 @@ void tanh_slopes(int64_t n, double* t) {
     const double e = t[j], sech = 2 * e / (1 + e * e);
     t[j] = sech * sech;
   }
+}
+
+double tanh_slope(double t) {
+  tanh_slopes(1, &t);
+  return t;
 }
 
 double bias_of(const Problem& p, int64_t b, int64_t h, int64_t i, int64_t j) {

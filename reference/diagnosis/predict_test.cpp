@@ -46,6 +46,21 @@ std::vector<int64_t> all_columns(const Problem& p) {
   return columns;
 }
 
+// On every row of a head, the fault gives what the contract gives with the keys [first, last) masked.
+void expect_keys_masked(const Fault& dropped, const Problem& p, size_t first, size_t last, int64_t head) {
+  Problem without = p;
+  without.mask = BoolMask{Layout::packed({1, 1, 1, p.shape.nk}), std::vector<uint8_t>(static_cast<size_t>(p.shape.nk), 1)};
+  for (size_t j = first; j < last; ++j) without.mask->storage[j] = 0;
+  Judge judge;
+  Predictor predict(p, {}, strict(p.type));
+  for (int64_t i = 0; i < p.shape.nq; ++i) {
+    const RowReference exact = judge.row(without, 0, head, i, {.numerics = strict(p.type)});
+    const RowPrediction& row = predict.row(dropped, {0, head, i}, all_columns(p));
+    for (size_t d = 0; d < row.o.size(); ++d) EXPECT_NEAR(row.o[d].value, exact.o[d], 1e-13);
+    EXPECT_NEAR(row.lse.value, exact.lse, 1e-13);
+  }
+}
+
 }  // namespace
 
 TEST(Predict, without_a_fault_it_is_the_reference_whatever_the_walk) {
@@ -69,20 +84,10 @@ TEST(Predict, without_a_fault_it_is_the_reference_whatever_the_walk) {
 
 TEST(Predict, a_dropped_tile_is_its_keys_masked) {
   const Problem p = small_problem(DType::f32);
-  Problem without = p;
-  without.mask = BoolMask{Layout::packed({1, 1, 1, p.shape.nk}), std::vector<uint8_t>(static_cast<size_t>(p.shape.nk), 1)};
-  for (size_t j = 4; j < 8; ++j) without.mask->storage[j] = 0;
   Fault dropped = fault(Family::tile_dropped, {4, false, 1});
   dropped.weighed_tile = 1;
   dropped.weight = 0;
-  Judge judge;
-  Predictor predict(p, {}, strict(p.type));
-  for (int64_t i = 0; i < p.shape.nq; ++i) {
-    const RowReference exact = judge.row(without, 0, 2, i, {.numerics = strict(p.type)});
-    const RowPrediction& row = predict.row(dropped, {0, 2, i}, all_columns(p));
-    for (size_t d = 0; d < row.o.size(); ++d) EXPECT_NEAR(row.o[d].value, exact.o[d], 1e-13);
-    EXPECT_NEAR(row.lse.value, exact.lse, 1e-13);
-  }
+  expect_keys_masked(dropped, p, 4, 8, 2);
 }
 
 TEST(Predict, a_factor_on_the_scale_is_another_problem) {
@@ -125,17 +130,7 @@ TEST(Predict, a_key_dropped_at_a_split_of_whole_tiles_is_that_key_masked) {
   EXPECT_EQ(dropped.walk.keys_per_split(p.shape.nk), 12);  // three of five tiles
   dropped.weighed_key = KeyRule::last_of_split;
   dropped.weight = 0;
-  Problem without = p;
-  without.mask = BoolMask{Layout::packed({1, 1, 1, p.shape.nk}), std::vector<uint8_t>(static_cast<size_t>(p.shape.nk), 1)};
-  without.mask->storage[11] = 0;
-  Judge judge;
-  Predictor predict(p, {}, strict(p.type));
-  for (int64_t i = 0; i < p.shape.nq; ++i) {
-    const RowReference exact = judge.row(without, 0, 1, i, {.numerics = strict(p.type)});
-    const RowPrediction& row = predict.row(dropped, {0, 1, i}, all_columns(p));
-    for (size_t d = 0; d < row.o.size(); ++d) EXPECT_NEAR(row.o[d].value, exact.o[d], 1e-13);
-    EXPECT_NEAR(row.lse.value, exact.lse, 1e-13);
-  }
+  expect_keys_masked(dropped, p, 11, 12, 1);
 }
 
 TEST(Predict, a_window_whose_left_end_alone_stands_at_the_other_corner) {
