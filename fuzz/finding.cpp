@@ -114,7 +114,7 @@ void found(const Problem& problem, const Judged& judged, const Judging& judging)
   std::string file;
   try {
     if (!folder.empty()) file = save(small.problem, judged.property, judging, wanted, folder);
-  } catch (const CaseError& e) {
+  } catch (const std::exception& e) {  // of a case or a folder
     std::fprintf(stderr, "attest: %s\n", e.what());
   }
   tell(judging.judge(small.problem).verdict.detail, wanted, small.problem, file, judging);
@@ -133,7 +133,7 @@ int keep_crash(const Problem& problem, const Judging& judging, const std::string
   try {
     const std::string file = save(small.problem, "", judging, wanted, folder);
     tell("the kernel " + death, wanted, small.problem, file, judging);
-  } catch (const CaseError& e) {
+  } catch (const std::exception& e) {  // of a case or a folder
     std::fprintf(stderr, "attest: %s\n", e.what());
     return 2;
   }

@@ -68,8 +68,9 @@ std::vector<uint8_t> contents(const std::string& path) {
 // Runs the inputs of a folder again and again, from memory and on this thread, and says how many a second.
 int tell_speed(const std::string& folder, double seconds) {
   std::vector<std::vector<uint8_t>> inputs;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.is_regular_file()) inputs.push_back(contents(entry.path().string()));
+  if (std::error_code none; std::filesystem::is_directory(folder, none))
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.is_regular_file()) inputs.push_back(contents(entry.path().string()));
   if (inputs.empty() || !(seconds > 0)) stop("--speed takes a folder with inputs, and seconds");
   double rows = 0, keys = 0, width = 0;
   for (const auto& bytes : inputs) {
@@ -118,7 +119,7 @@ int run_command(int argc, char** argv) {
     }
     if (command == "--speed") return tell_speed(from, std::atof(to.c_str()));
     if (command == "--keep-crash") return keep_crash(problem_of(contents(from)), judging(), to);
-  } catch (const CaseError& e) {
+  } catch (const std::exception& e) {  // of a case, or of a folder that cannot be made or read
     stop(e.what());
   }
   return -1;
